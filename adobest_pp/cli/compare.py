@@ -14,7 +14,9 @@ from adobest_pp._checks import check_integer, check_positive
 from adobest_pp._progress import SlowProgress
 from adobest_pp.answers.gather.gather import is_table
 from adobest_pp.cli.tables import (
+    HINT,
     check_figure,
+    check_no_report,
     draw,
     labels_in,
     make_known,
@@ -22,6 +24,7 @@ from adobest_pp.cli.tables import (
     print_grades,
     print_verdicts,
 )
+from adobest_pp.diagnostics.draws import FEWEST_DRAWS
 from adobest_pp.intervals import check_threshold
 from adobest_pp.mechanisms import Mechanism, build_mechanism, find_mechanism
 from adobest_pp.report.findings import Poll, grade_samplers, n_stages, poll_of_people, poll_of_responses, simulated_poll
@@ -29,11 +32,8 @@ from adobest_pp.report.folder import REPORT, conclusions, summary, write_report
 from adobest_pp.samplers.registry import resolve
 from adobest_pp.samplers.sampling import fresh_seed
 
-# R-hat of split chains needs at least four draws.
-FEWEST_DRAWS = 4
-# What a sampler with a budget of gradients may take for a run at most: it may hang.
+# The most CPU time of a run with a budget of gradients: the sampler may hang.
 MOST_SECONDS = 600.0
-HINT = "name it with --mechanism, its --epsilon, and the possible values in their order with --categories"
 
 
 @dataclass(frozen=True)
@@ -57,34 +57,31 @@ class Request:
         if sum(option is not None for option in (self.people, self.data, self.responses)) > 1:
             raise ValueError("--people, --data and --responses must not be given together: choose one of them")
         if self.ask_again and self.data is None:
-            raise ValueError("--ask-again must come with --data, whose people it is about")
+            raise ValueError("--ask-again must come with --data: it is about the people in that file")
         if self.responses is not None:
             self._check_responses(self.responses)
             return
         if self.allow_copies:
-            raise ValueError("--allow-copies must come with --responses, whose files it is about")
+            raise ValueError("--allow-copies must come with --responses: it is about those files")
         if (self.data is None) != (self.column is None):
             raise ValueError("--data and --column must be given together: a file, and its column of private values")
         if self.categories is not None and self.data is None:
-            raise ValueError("--categories must come with --data, whose possible values it names")
+            raise ValueError("--categories must come with --data: it lists the possible values of that file")
 
     def _check_responses(self, path: str) -> None:
-        """Raise ValueError for options that do not go with these answers."""
+        """Raise ValueError for options that do not fit these answers."""
         given = {name for name, value in self.collection.items() if value is not None}
         given |= {name for name in ("categories", "column") if getattr(self, name) is not None}
         if self._names_class:
-            given.remove("mechanism")  # it tells where the class is that the answers name
-        if not is_table(path):
-            for name in sorted(given):
-                raise ValueError(f"--{name} must be left out with --responses: these answers are collected already")
-        for name in sorted(given & {"utility", "alpha"}):
+            given.remove("mechanism")  # it says where to find the class that the answers name
+        for name in sorted(given & {"utility", "alpha"} if is_table(path) else given):
             raise ValueError(f"--{name} must be left out with --responses: these answers are collected already")
         described = {"mechanism", "epsilon", "categories"}
         if given - {"column"} and not described <= given:
             missing = ", ".join(f"--{name}" for name in sorted(described - given))
             raise ValueError(
                 f"--mechanism, --epsilon and --categories must be given together with --responses, got none for "
-                f"{missing}; leave all of them out if the files tell them"
+                f"{missing}; leave all of them out if the files have them"
             )
 
     @property
@@ -116,7 +113,7 @@ class Request:
             return poll_of_people(self.data, self.column, out=kept, **options)
 
     def _check_class(self, poll: Poll) -> None:
-        """Raise ValueError if the answers are not of the class that ``--mechanism module:Class`` names."""
+        """Raise ValueError if ``--mechanism module:Class`` names another class than the answers."""
         if self._names_class:
             named, found = find_mechanism(self.collection["mechanism"]), poll.responses.mechanism
             if type(found) is not named:
@@ -125,7 +122,7 @@ class Request:
                 )
 
     def _mechanism(self, labels: list[str] | None) -> Mechanism | None:
-        """Return the mechanism that is said of answers in tables, if it is."""
+        """Return the mechanism that the options state for answers in tables, if they do."""
         name, settings = self.collection["mechanism"], {"epsilon": self.collection["epsilon"]}
         if name is None or labels is None:
             return None
@@ -146,20 +143,17 @@ def run(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run the whole job, with progress on standard error and findings on standard output."""
+    """Run the whole job, with progress on standard error and results on standard output."""
     import matplotlib as mpl
 
     mpl.use("Agg")  # figures go to files, not to a display
-    # Check everything before anybody is asked, so that nobody has to answer again because the rest failed.
+    # Check everything before anybody is asked, so that nobody has to answer again because a later step failed.
     request.check()
     check_integer(draws, "--draws", FEWEST_DRAWS)
     if asked["threshold"] is not None:
         check_threshold(asked["threshold"], "--above")
     _check_writable(out)
-    if not overwrite and (out / REPORT).exists():
-        raise FileExistsError(
-            f"--out must name a folder without a report, got {str(out)!r}: give --overwrite to replace"
-        )
+    check_no_report(out, REPORT, overwrite)
     chosen = fresh_seed() if seed is None else seed
     show = not (quiet or as_json)
     kept = out / "responses.db"
@@ -193,7 +187,7 @@ def _made(folder: Path) -> Iterator[None]:
 
 
 def _check_writable(folder: Path) -> None:
-    """Raise ValueError if the path is not a folder that can be written to. Does not make it."""
+    """Raise ValueError unless the path is a folder that can be written to, or could be made. Does not make it."""
     nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise ValueError(f"--out must name a folder that can be written to, got {str(folder)!r}")
@@ -234,7 +228,6 @@ def grade(
 
 
 def _budget(text: str) -> tuple[float, float | None]:
-    """Return the seconds and the gradients of a budget."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in ("s", "g") else (text, "s")
     try:
         amount = check_positive(float(number), "--budget")

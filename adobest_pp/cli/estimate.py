@@ -1,4 +1,4 @@
-"""The command `adobest estimate`: from a file of randomized answers to a table, and to a folder to hand on."""
+"""The command `adobest estimate`: from a file of randomized answers to a table, and to a folder to pass on."""
 
 import csv
 import json
@@ -10,7 +10,16 @@ from adobest_pp._text import brief
 from adobest_pp._wording import UP_TO
 from adobest_pp.answers.gather.gather import read_answers, read_with_columns
 from adobest_pp.answers.gather.tables import csv_encoding, csv_separator
-from adobest_pp.cli.tables import labels_in, largest, make_known, naming_responses, print_lines, print_table
+from adobest_pp.cli.tables import (
+    HINT,
+    check_no_report,
+    labels_in,
+    largest,
+    make_known,
+    naming_responses,
+    print_lines,
+    print_table,
+)
 from adobest_pp.estimates.estimate import EVERYBODY, estimate
 from adobest_pp.likelihood.without_prior import misfit_in_words
 from adobest_pp.mechanisms import build_mechanism
@@ -18,10 +27,9 @@ from adobest_pp.mechanisms import build_mechanism
 if TYPE_CHECKING:
     import xarray as xr
 
-HINT = "name it with --mechanism, its --epsilon, and the possible values in their order with --categories"
 POOLED = (
     "Shares of groups are partly pooled: a group with few people borrows from all others. Its interval uses its own "
-    "answers alone, and holds even if the group is like no other."
+    "answers alone, so it holds even if the group is unlike all others."
 )
 
 
@@ -42,8 +50,8 @@ def run(
     from adobest_pp.report.handout import REPORT, write_estimate
     from adobest_pp.report.handout import as_json as json_of
 
-    if out is not None and not overwrite and (out / REPORT).exists():
-        raise FileExistsError(f"--out must name a folder without a report, got {str(out)!r}: --overwrite replaces it")
+    if out is not None:
+        check_no_report(out, REPORT, overwrite)
     table = table_of(file, groups, weights, margins, described, seed, progressbar=not as_json)
     questions = {"A private question" if question is None else question: table}
     written = []
@@ -73,7 +81,7 @@ def table_of(
     if len(set(groups)) < len(groups):
         raise ValueError(f"--group must name different columns, got {brief(groups)}")
     if margins is not None and not groups:
-        raise ValueError("--margins must come with --group, whose shares in the population they are")
+        raise ValueError("--margins must come with --group: they are the shares of these groups in the population")
     shares = None if margins is None else read_margins(margins, groups)
     make_known(described["mechanism"])
     labels = labels_in(described["categories"])
@@ -99,13 +107,13 @@ def table_of(
 
 
 def _numbers(values: list[Any], name: str) -> list[float]:
-    """Return a column of weights as numbers, with a decimal point or comma, or raise ValueError."""
+    """Return a column of weights, which may have decimal commas, as numbers, or raise ValueError."""
     numbers = []
     for i, value in enumerate(values):
         try:
             numbers.append(float(str(value).replace(",", ".")))
         except ValueError:
-            what = "nothing" if value in (None, "") else "what is no number"
+            what = "nothing" if value in (None, "") else "no number"
             raise ValueError(
                 f"--weights must name a column of positive numbers, got {what} in row {i} of {name!r}"
             ) from None
@@ -116,7 +124,7 @@ def read_margins(path: Path, groups: list[str]) -> dict[str, dict[str, float]]:
     """Return the shares of groups in the population, by column and label, from a CSV file."""
     allowed = "a CSV file with the columns group, share, and column if there are several --group"
     if not path.is_file():
-        raise FileNotFoundError(f"--margins must name {allowed}, got {str(path)!r}, which is no file")
+        raise FileNotFoundError(f"--margins must name {allowed}, got {str(path)!r}, which is not a file")
     encoding = "utf-8-sig" if csv_encoding(path) == "utf8" else "utf-16"
     with path.open(encoding=encoding, newline="") as handle:
         rows = list(csv.DictReader(handle, delimiter=csv_separator(path, ("group", "share"))))
@@ -129,7 +137,7 @@ def read_margins(path: Path, groups: list[str]) -> dict[str, dict[str, float]]:
         try:
             share = float(row["share"].strip().replace(",", "."))
         except (AttributeError, ValueError):
-            raise ValueError(f"--margins must have a number in each row of share, got none in line {i + 2}") from None
+            raise ValueError(f"--margins must have a number for share in each row, got none in line {i + 2}") from None
         part = margins.setdefault(column, {})
         if row["group"] in part:
             raise ValueError(f"--margins must name each group once, got {brief(row['group'])} again in line {i + 2}")
@@ -138,7 +146,7 @@ def read_margins(path: Path, groups: list[str]) -> dict[str, dict[str, float]]:
 
 
 def print_estimate(table: "xr.Dataset", file: str) -> None:
-    """Print the shares of everybody, of many categories the largest, and those of groups below."""
+    """Print the shares of everybody, of many categories only the largest, and the shares of groups."""
     table, left_out = largest(table, table["share"].sel(group=EVERYBODY), file)
     everybody = table.sel(group=EVERYBODY)
     columns = ("category", "share", "interval", "in_words")
@@ -154,8 +162,8 @@ def print_estimate(table: "xr.Dataset", file: str) -> None:
     sentences = [
         *left_out,
         f"The 95 % intervals hold a share in 95 of 100 surveys, whatever it is. {UP_TO}",
-        f"About {100 * privacy / width:.0f} % of their width is due to privacy; the rest, which honest answers would "
-        "have too, is due to the sample.",
+        f"About {100 * privacy / width:.0f} % of their width is due to privacy. The rest is due to the sample, and "
+        "honest answers would have it, too.",
         *([misfit] if misfit else []),
     ]
     print_table(
@@ -174,6 +182,6 @@ def print_estimate(table: "xr.Dataset", file: str) -> None:
     sentences = [POOLED]
     if left_out:
         named = ", ".join(f"“{name}” ({n})" for name, n in left_out.items())
-        sentences.append(f"Too few people to estimate, counted for everybody: {named}.")
+        sentences.append(f"Too few people to estimate, but included in everybody: {named}.")
     headings = ["group", "people", "category", "share", "95 % interval"]
     print_table("By group", headings, rows, sentences, words=["group", "category"])

@@ -37,33 +37,34 @@ app.command(epilog="Example: adobest mechanisms --categories 10 --epsilon 1 --ou
 
 
 MECHANISM_HELP = (
-    "What to ask with: subset-selection (the default), srr, unary-encoding, local-hashing, hadamard-response, "
+    "The mechanism: subset-selection (the default), srr, unary-encoding, local-hashing, hadamard-response, "
     "projective-geometry-response, count-mean-sketch, rrrr (the paper's), design (rounds of the best question), "
     "or your own module:Class."
 )
 RESPONSES_HELP = (
-    "Randomized answers collected before: a file of collect; or Parquet, Arrow or CSV files, a folder of them "
-    "or a pattern in quotes. If the files do not name the mechanism, give --mechanism, --epsilon and --categories; if "
-    "the mechanism is your own, give --mechanism module:Class."
+    "Randomized answers: a file written by collect; or Parquet, Arrow or CSV files, a folder of them, or a pattern in "
+    "quotes. If the files do not name the mechanism, give --mechanism, --epsilon and --categories; if the mechanism is "
+    "your own, give --mechanism module:Class."
 )
 KEEP_HELP = (
-    "A public column to keep with the answers, such as region or age; may be repeated. The row is kept, too, also of "
-    "people who gave no answer."
+    "A public column to keep with the answers, such as region or age; may be repeated. The row number is "
+    "kept, too, and both also for people who gave no answer."
 )
 IGNORE_CASE_HELP = "Read values that differ from a category only in capitals or spaces as that category."
-MISSING_HELP = "A value that means no answer, such as n/a; may be repeated. Empty values mean it anyway."
+MISSING_HELP = "A value that means no answer, such as n/a; may be repeated. An empty value always means no answer."
 OVERWRITE_HELP = "Replace the report that is in --out."
 DATA_HELP = f"A CSV, Parquet or Arrow file with everybody's true answers, to randomize. {CENTRAL}"
+CATEGORIES_HELP = "The possible values, separated by commas; or @file, with one per line."
 KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9; 1 with semi_adaptive)."
 UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."
 ALPHA_HELP = "rrrr: mass of the subset (semi_adaptive)."
 ABOVE_HELP = (
-    "A share, such as 0.01: list the categories that are surely above it (wrong in 5 % of collections at most)."
+    "A share, such as 0.01: list the categories that are surely above it (wrong in at most 5 % of collections)."
 )
 GROUPS_HELP = "A CSV file with the columns category and group: sum the shares of each group."
 AGAIN_HELP = (
-    "Ask people once more who were asked for this column before: their budgets add up. Also goes on where the ledger "
-    "beside their file cannot be written."
+    "Ask people again who were already asked for this column: their budgets add up. Also continue if the ledger beside "
+    "their file cannot be written."
 )
 
 
@@ -125,9 +126,7 @@ def compare(
         str | None,
         typer.Option(help="The column of --data with the private values; of --responses, with the answers."),
     ] = None,
-    categories: Annotated[
-        str | None, typer.Option(help="The possible values, separated by commas; or @file, one a line.")
-    ] = None,
+    categories: Annotated[str | None, typer.Option(help=CATEGORIES_HELP)] = None,
     responses: Annotated[str | None, typer.Option(help=RESPONSES_HELP)] = None,
     allow_copies: Annotated[bool, typer.Option("--allow-copies", help=COPIES_HELP)] = False,
     ask_again: Annotated[bool, typer.Option("--ask-again", help=AGAIN_HELP)] = False,
@@ -177,17 +176,15 @@ def estimate(
     question: Annotated[str | None, typer.Option(help="The question, as the report shows it.")] = None,
     mechanism: Annotated[str | None, typer.Option(help="What the devices ran, if the file does not say.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Its privacy budget.")] = None,
-    categories: Annotated[
-        str | None, typer.Option(help="The possible values, separated by commas; or @file, one a line.")
-    ] = None,
+    categories: Annotated[str | None, typer.Option(help=CATEGORIES_HELP)] = None,
     column: Annotated[str | None, typer.Option(help="The column with the answers (default: answer).")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same estimate.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON, and nothing else.")] = False,
 ) -> None:
-    """Estimate shares from randomized answers, for everybody and by group: a table, and a report to hand on.
+    """Estimate shares from randomized answers, for everybody and by group: a table, and a report to pass on.
 
-    Shares come with intervals that hold them in 95 of 100 surveys, whatever they are. With --group, shares of groups
-    are partly pooled. Nothing is overwritten unasked.
+    The intervals hold a share in 95 of 100 surveys, whatever it is. With --group, shares of groups are partly pooled.
+    Nothing is overwritten without --overwrite.
     """
     from adobest_pp.cli.estimate import run
 
@@ -210,7 +207,7 @@ def grade(
         list[str] | None, typer.Option(help="A reference posterior, in place of a group; may be repeated.")
     ] = None,
     budget: Annotated[
-        str, typer.Option(help="Of a run on one reference: seconds (30s), or gradient evaluations (20000g).")
+        str, typer.Option(help="Limit of a run on one reference: seconds (30s) or gradient evaluations (20000g).")
     ] = "30s",
     seed: Annotated[int, typer.Option(help="Seed of the first run on each reference.")] = 1,
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
@@ -218,8 +215,8 @@ def grade(
 ) -> None:
     """Grade samplers on the reference posteriors; exit with 1 if one of them raised an error, hung or crashed.
 
-    A sampler of yours is a function (responses, prior, draws, tune, chains, seed) that returns draws of the shares: an
-    array of shape (chains, draws, categories), or a tree of PyMC. It runs in a process of its own.
+    Your own sampler is a function (responses, prior, draws, tune, chains, seed) that returns draws of the shares: an
+    array of shape (chains, draws, categories), or a PyMC tree. It runs in a process of its own.
     """
     from adobest_pp.cli.compare import grade as run_grade
 
@@ -243,7 +240,7 @@ def utilities(
 @app.command(epilog="Example: adobest collect people.csv --column vote --epsilon 1 --keep region --out responses.db")
 def collect(
     people: Annotated[
-        Path, typer.Argument(help="A CSV, Parquet, Arrow or Excel file with one person's true answers a row.")
+        Path, typer.Argument(help="A CSV, Parquet, Arrow or Excel file with the true answers of one person per row.")
     ],
     column: Annotated[list[str], typer.Option(help="The column with the private values.", metavar="TEXT")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
@@ -253,11 +250,11 @@ def collect(
     utility: Annotated[str | None, typer.Option(help=UTILITY_HELP)] = None,
     alpha: Annotated[float | None, typer.Option(help=ALPHA_HELP)] = None,
     adapt_every: Annotated[
-        int | None, typer.Option(help="rrrr: people asked between two choices of a subset (default: 1).")
+        int | None, typer.Option(help="rrrr: how many people to ask before choosing the next subset (default: 1).")
     ] = None,
     categories: Annotated[
         str | None,
-        typer.Option(help="The possible values, separated by commas; or @file, one a line; else those of the people."),
+        typer.Option(help=f"{CATEGORIES_HELP} By default, all values in the column."),
     ] = None,
     keep: Annotated[list[str] | None, typer.Option(help=KEEP_HELP)] = None,
     ignore_case: Annotated[bool, typer.Option("--ignore-case", help=IGNORE_CASE_HELP)] = False,
@@ -272,11 +269,11 @@ def collect(
     A file of true answers is central collection, which local privacy is meant to avoid: use this for simulation, or for
     data that you hold anyway. Otherwise randomize on people's own devices, and read what they send with compare.
 
-    Every answer is kept in --out as it comes in. If the command is stopped or killed, run it again: it continues where
-    it stopped, and asks nobody twice. People who were added at the end of the file are asked then.
+    Each answer is written to --out as soon as it is given. If the command is stopped or killed, run it again: it
+    continues where it stopped, and asks nobody twice. It also asks people who were added at the end of the file.
 
-    A ledger beside the file of people, FILE.adobest-ledger, keeps account of what they have spent. Another --out for
-    the same column needs --ask-again: everybody answers once more, and the budgets add up.
+    A ledger beside the file of people, FILE.adobest-ledger, records the budgets that they have spent. Another --out for
+    the same column needs --ask-again: everybody answers again, and the budgets add up.
     """
     from adobest_pp.cli.tables import labels_in, make_known, print_collection, read_prior
     from adobest_pp.collect import collect_csv
@@ -311,7 +308,7 @@ def teach(
         typer.Option(
             "--trust-exercises",
             help="Run the code of exercises even if this system cannot keep it from your files and the network "
-            "(macOS, Windows): hand in only code that you trust.",
+            "(macOS, Windows): enter only code that you trust.",
         ),
     ] = False,
     lecturer: Annotated[
@@ -320,20 +317,20 @@ def teach(
     host: Annotated[
         str,
         typer.Option(
-            help="For a class: the address to listen at, such as 0.0.0.0. Everybody gets the student's edition."
+            help="For a class: the address to listen on, such as 0.0.0.0. Everybody gets the students' edition."
         ),
     ] = "127.0.0.1",
     exercises: Annotated[
         bool,
         typer.Option(
-            "--exercises", help="For a class: run the students' code (Linux only). Else they answer questions."
+            "--exercises", help="For a class: run the students' code (Linux only). Otherwise they answer questions."
         ),
     ] = False,
     poll: Annotated[
         str | None, typer.Option(help="For a class: the address that `adobest class` printed, shown as lesson 0.")
     ] = None,
     pages: Annotated[
-        Path | None, typer.Option(help="Write the pages to this folder, in place of serving them.", metavar="FOLDER")
+        Path | None, typer.Option(help="Write the pages to this folder instead of serving them.", metavar="FOLDER")
     ] = None,
     check: Annotated[
         Path | None,
@@ -346,7 +343,8 @@ def teach(
 ) -> None:
     """Open the course in the browser: lessons with sliders, questions and exercises. Ctrl-C ends it.
 
-    Nobody gets in without the secret in the printed address. With --host, give that address to a class in your network.
+    Only people with the printed address, which contains a secret, get in. With --host, give it to a class in your
+    network.
 
     On Linux the code of an exercise can only compute. Other systems do not run it.
     """
@@ -369,7 +367,7 @@ def teach(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line, that of the process by default. Bad input ends with one sentence and exit code 2."""
+    """Run the command line, by default that of the process. Bad input ends with one sentence and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for terminals without Greek letters
@@ -395,7 +393,7 @@ def _build_mechanism(name: str | None, categories: int | None, epsilon: float, *
         raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
     make_known(name)
     known = mechanism_parameters(name)
-    # The classical designs are about yes and no, and have their own ε.
+    # The classical designs have two categories, and an ε that follows from their settings.
     own = {each: value for each, value in {"n_categories": categories, "epsilon": epsilon}.items() if each in known}
     if "n_categories" in known and categories is None:
         raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
@@ -408,7 +406,7 @@ def _build_mechanism(name: str | None, categories: int | None, epsilon: float, *
 
 
 def _read_settings(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return settings given as name=value; a value is a whole number if it reads as one, otherwise a text."""
+    """Return settings given as name=value; a value of digits alone is an integer, any other is text."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -422,7 +420,7 @@ def _read_matrix(path: Path) -> Any:
     import numpy as np
 
     if not path.is_file():
-        raise FileNotFoundError(f"--matrix must name a file, got {str(path)!r}, which is not one")
+        raise FileNotFoundError(f"--matrix must name a file, got {str(path)!r}, which is not a file")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # NumPy only warns of an empty file

@@ -21,14 +21,14 @@ MOST_SHARES = 12
 CATEGORIES_HELP = "The number of categories, or their labels separated by commas."
 THETA_HELP = "The shares to plan for, separated by commas."
 PILOT_HELP = (
-    "A pilot to plan for: randomized answers, in a file of collect, or Parquet or Arrow files of Responses.to_parquet "
-    "(a folder of them or a pattern in quotes)."
+    "A pilot to plan for: randomized answers, in a file written by collect, or in Parquet or Arrow files of "
+    "Responses.to_parquet (a folder of them, or a pattern in quotes)."
 )
 PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."
-COPIES_HELP = "Count files of --responses with identical content: they are answers of different people."
+COPIES_HELP = "Count files of --responses with identical content, too: they are answers of different people."
 ASSOCIATION_HELP = (
-    "In place of shares: how many people it takes to see that two private questions go together, as strongly as this "
-    "Cramér's V, from 0 to 1. Both have --categories, and half of --epsilon each."
+    "In place of shares: find how many people it takes to detect an association of two private questions that is as "
+    "strong as this Cramér's V, from 0 to 1. Both have --categories, and half of --epsilon each."
 )
 OUT_HELP = "Where to write the figure: a new .png, .svg or .pdf file."
 
@@ -57,7 +57,7 @@ def plan(
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON, and nothing else.")] = False,
 ) -> None:
-    """Plan a collection: give two of --people, --epsilon and --half-width, and get the third for every mechanism."""
+    """Plan a collection: give two of --people, --epsilon and --half-width to get the third for every mechanism."""
     from adobest_pp.cli.tables import check_figure, draw, make_known, read_prior
     from adobest_pp.design.plan import plan as make_plan
 
@@ -94,7 +94,7 @@ def plan(
 
 
 def _plan_association(strength: float, epsilon: float | None, categories: Any, given: list[str], as_json: bool) -> None:
-    """Print how many people it takes to see an association, for each mechanism that both questions may have."""
+    """Print how many people it takes to detect an association, for each mechanism that both questions may have."""
     import numpy as np
 
     from adobest_pp._checks import check_epsilon
@@ -122,11 +122,11 @@ def _plan_association(strength: float, epsilon: float | None, categories: Any, g
     rows = [[name, f"{people:,}", f"{budget / 2:.3g}"] for name, people in found.items()]
     sentences = [
         f"• Take {best}: {found[best]:,} people who answer both questions.",
-        "• With so many, the 95 % interval of Cramér's V leaves zero out in 80 of 100 surveys, if all answers are "
-        "equally frequent and the association is as strong as that.",
+        "• Then the 95 % interval of Cramér's V excludes zero in 80 of 100 surveys, if the association is that strong "
+        "and all answers are equally frequent.",
         f"• The two answers of a person together cost ε = {budget:g}.",
     ]
-    title = f"People to see a Cramér's V of {strength:g} between two questions of {k} categories"
+    title = f"People to detect a Cramér's V of {strength:g} between two questions of {k} categories"
     print_table(title, ["mechanism", "people", "ε of each answer"], rows, sentences, words=["mechanism"], bold=best)
 
 
@@ -174,7 +174,6 @@ def _theta(theta: str | None, shape: str | None, responses: str | None, allow_co
 
 
 def _categories(text: str | None) -> Any:
-    """Return the number of categories, or their labels."""
     from adobest_pp._text import listed
 
     if text is not None and text.strip().isdecimal() and len(text) < 20:
@@ -183,12 +182,12 @@ def _categories(text: str | None) -> Any:
 
 
 def _budget_of(made: "Plan") -> float | None:
-    """Return the ε of the recommended plan, where there is one."""
+    """Return the ε of the recommended plan, if there is one."""
     return float(made.table["epsilon"].sel(mechanism=made.recommended)) if made.recommended else None
 
 
 def _guess_in_words(made: "Plan") -> str:
-    """Return how well anybody guesses a person's category from one answer of the recommended plan."""
+    """Return a sentence on how well one answer of the recommended plan lets anybody guess a person's category."""
     from adobest_pp._wording import guess_in_words
     from adobest_pp.mechanisms import guess_bound
 
@@ -240,7 +239,7 @@ def _print_plan(made: "Plan") -> None:
         found = made.found.replace("_", "-").replace("epsilon", "ε")
         lines.append(f"“error”: the standard error of the {found} in the simulation; it depends on the seed.")
     if (made.table["method"] == "rough").any():
-        lines.append("“rough”: too few people for the formula, which was used all the same; widths may be far off.")
+        lines.append("“rough”: too few people for the formula, which was used anyway; widths may be far off.")
     budget = _budget_of(made)
     lines += [] if budget is None else [*budget_in_words(budget), _guess_in_words(made)]
     title = f"95 % intervals of {made.theta.size} shares: {made.found.replace('_', '-')} for each mechanism"
@@ -284,8 +283,8 @@ def _print_mechanisms(table: "xr.Dataset") -> None:
         [
             f"• loss: the worst over all answers, in exact arithmetic. Efficiency: the least variance {least}, over "
             "that of the mechanism.",
-            "• guess: how likely whoever sees one answer and knows the shares guesses the person's category right; "
-            f"without an answer {max(table.attrs['theta']):.1%}.",
+            "• guess: the probability that somebody who sees one answer and knows the shares guesses the person's "
+            f"category right; without an answer it is {max(table.attrs['theta']):.1%}.",
         ],
         words=["mechanism", "use it for"],
     )

@@ -14,8 +14,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
-PollPath = Annotated[Path, typer.Argument(help="What `adobest poll new` wrote.", metavar="POLL")]
-Host = Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 lets everybody in your network answer.")]
+PollPath = Annotated[Path, typer.Argument(help="The file that `adobest poll new` wrote.", metavar="POLL")]
+Host = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 lets everybody in your network answer.")]
 Port = Annotated[int | None, typer.Option(help="The port (default: a free one).")]
 Address = Annotated[
     str | None, typer.Option(help="Where people reach it, if through a tunnel or proxy: https://poll.example.org/.")
@@ -32,7 +32,7 @@ def new(
     questions: Annotated[list[str], typer.Argument(help="The questions, as people read them.", metavar="QUESTION…")],
     categories: Annotated[
         list[str],
-        typer.Option(help="The possible answers, separated by commas; once for all questions, or once for each."),
+        typer.Option(help="The possible answers, separated by commas: once for all questions, or once for each."),
     ],
     out: Annotated[Path, typer.Option(help="The file to keep the randomized answers in (SQLite).")],
     epsilon: Annotated[
@@ -48,7 +48,7 @@ def new(
     ] = None,
     people: Annotated[int, typer.Option(help="How many people you expect.")] = 200,
     one_each: Annotated[
-        bool, typer.Option("--one-each", help="Draw one question for each person; else budgets add up.")
+        bool, typer.Option("--one-each", help="Draw one question for each person; otherwise budgets add up.")
     ] = False,
     title: Annotated[str | None, typer.Option(help="The heading (default: the first question).")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of what chooses questions (never of the answers).")] = None,
@@ -74,7 +74,7 @@ def new(
     ]
     create_poll(out, asked, title=title, each_person=ONE if one_each else ALL, random_seed=seed)
     spent = max(each.epsilon for each in asked) if one_each else sum(each.epsilon for each in asked)
-    typer.echo(f"Wrote {out}. A person spends at most ε = {spent:g}. Go on with: adobest poll serve {out}")
+    typer.echo(f"Wrote {out}. A person spends at most ε = {spent:g}. Next: adobest poll serve {out}")
 
 
 @app.command(epilog="Example: adobest poll serve poll.db --host 0.0.0.0 --port 8000")
@@ -84,10 +84,10 @@ def serve(
     port: Port = None,
     address: Address = None,
 ) -> None:
-    """Serve a poll until Ctrl-C: a page for people, and one for the projector behind a key that is printed once.
+    """Serve a poll until Ctrl-C: a page for people, and one for the projector, with a key that is printed once.
 
     People choose an answer in their browser, which randomizes it before it is sent. What they chose never reaches this
-    machine. An answer that was acknowledged is on disk; start the command again to continue.
+    machine. An acknowledged answer is on disk; start the command again to continue.
 
     Everybody who can reach the server can answer, and could answer twice from two browsers. The network sees who took
     part. Whoever runs the server could serve another page: docs/howto/poll.md says what this does not protect against.
@@ -98,7 +98,7 @@ def serve(
 
 
 def teach_class(
-    out: Annotated[Path, typer.Option(help="The file of the class: written if it is not there, else resumed.")] = Path(
+    out: Annotated[Path, typer.Option(help="The file of the class: resumed if it exists, otherwise written.")] = Path(
         "class.db"
     ),
     epsilon: Annotated[
@@ -111,7 +111,7 @@ def teach_class(
     """Run a lesson of 40 minutes around a poll of your class: phones randomize, the projector shows the steps.
 
     Three questions are prepared. The first is harmless: a show of hands checks its intervals. The projector's page goes
-    through eight steps and tells what to say. docs/howto/class.md has the plan, minute by minute.
+    through eight steps and tells you what to say. docs/howto/class.md has the plan, minute by minute.
 
     Ctrl-C ends it. The same command resumes with the answers so far; another --out starts a new class.
     """

@@ -29,7 +29,7 @@ StorePath = Annotated[Path, typer.Argument(help="The store that `adobest study r
 
 @contextmanager
 def telling_how_to_resume(out: Path) -> Iterator[None]:
-    """On Ctrl-C and SIGTERM, end with what is done on disk, and say how to continue."""
+    """On Ctrl-C and SIGTERM, keep on disk what is done, and say how to continue."""
     try:
         with raising_interrupts(signal.SIGINT, signal.SIGTERM):
             yield
@@ -47,20 +47,18 @@ def _check_extra() -> None:
 @app.command(epilog="Example: adobest study run studies/quick.toml --store quick.db")
 def run(
     study: Annotated[Path, typer.Argument(help="The study, a TOML file.", metavar="STUDY")],
-    store: Annotated[Path, typer.Option(help="The file that keeps the results, made if there is none.")],
-    workers: Annotated[int | None, typer.Option(help="Processes to start; one a core by default.")] = None,
+    store: Annotated[Path, typer.Option(help="The file that keeps the results; made if it does not exist.")],
+    workers: Annotated[int | None, typer.Option(help="Processes to start; one per core by default.")] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            help="Use the workers of this Dask scheduler of yours instead: tls://host:port or tcp://host:port."
-        ),
+        typer.Option(help="Use the workers of your own Dask scheduler instead: tls://host:port or tcp://host:port."),
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also make the failed runs again.")] = False,
     accept_changed_sources: Annotated[
         bool,
         typer.Option(
             "--accept-changed-sources",
-            help="Continue though files that make a run have changed; the store records it.",
+            help="Continue even if files that make a run have changed; the store records it.",
         ),
     ] = False,
     repair: Annotated[
@@ -73,14 +71,14 @@ def run(
 
     You can stop or kill it at any moment: only the runs in progress are lost, and rerunning the command makes exactly
     the missing ones. If you raise `runs` in the file, it makes the new ones. Failed runs are made again only with
-    --retry-failed. The function that makes a run, `run = "module:function"`, may be in the current folder. So a study
+    --retry-failed. The function that makes a run, `run = "module:function"`, may be in the current folder, so a study
     file is code: run only those that you trust.
     """
     from adobest_pp.studies.engine import run_study
     from adobest_pp.studies.grid import read_study
 
     if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)  # by its name: workers would take an empty one for another folder
+        sys.path.insert(0, here)  # not "", which workers would take for their own current folder
     options = {"retry_failed": retry_failed, "accept_changed_sources": accept_changed_sources, "repair": repair}
     with telling_how_to_resume(store):
         status = run_study(
@@ -107,7 +105,7 @@ def status(store: StorePath) -> None:
 @app.command(epilog="Example: adobest study plot quick.db --out figures")
 def plot(
     store: StorePath,
-    out: Annotated[Path, typer.Option(help="The folder for figures, tables and page; made if there is none.")],
+    out: Annotated[Path, typer.Option(help="The folder for figures, tables and page; made if it does not exist.")],
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Draw the figures of a study, and write its tables and a page of both."""
@@ -127,8 +125,8 @@ def plot(
 @app.command(epilog="Example: adobest study export quick.db --out results.csv")
 def export(
     store: StorePath,
-    out: Annotated[Path, typer.Option(help="A netCDF file (.nc), or a CSV file (.csv) with one run a row.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    out: Annotated[Path, typer.Option(help="A netCDF file (.nc), or a CSV file (.csv) with one run per row.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
     """Write the results with their settings to one file: netCDF with labels, or CSV with one row per run."""
     from adobest_pp.studies.summary import export_study
@@ -149,7 +147,7 @@ def _print_status(status: "StudyStatus") -> None:
     elif status.missing:
         typer.echo("not running: rerun `adobest study run` to resume")
     if status.damaged:
-        typer.echo(f"{status.damaged} damaged: the same `adobest study run` with --repair makes them again")
+        typer.echo(f"{status.damaged} damaged: `adobest study run` with --repair makes them again")
     for text, count in status.errors[:_ERRORS_SHOWN]:
         typer.echo(f"{count} failed with {visible(text)}")
     if len(status.errors) > _ERRORS_SHOWN:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from adobest_pp.survey.results import SurveyResult
 
 app = typer.Typer(
-    help="Run a survey of several questions, from the plan to the report.",
+    help="Run a survey of several questions, from plan to report.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 
 SurveyPath = Annotated[Path, typer.Argument(help="The survey: a TOML file of `adobest survey new`.")]
-Wave = Annotated[str | None, typer.Option(help="The wave; may be left out if the survey has one.")]
-PEOPLE_HELP = f"A CSV, Parquet, Arrow or Excel file with one person's true answers a row. {CENTRAL}"
+Wave = Annotated[str | None, typer.Option(help="The wave; may be left out if there is only one.")]
+PEOPLE_HELP = f"A CSV, Parquet, Arrow or Excel file with the true answers of one person per row. {CENTRAL}"
 WAYS = {
     "split": "everybody answers every question",
     "one": "one question is drawn for each person",
@@ -34,12 +34,12 @@ WAYS = {
 
 @app.command(epilog="Example: adobest survey new survey.toml")
 def new(path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("survey.toml")) -> None:
-    """Write an example of a survey, with comments, to begin with. An existing file is not overwritten."""
+    """Write an example of a survey, with comments, to start from. An existing file is not overwritten."""
     from adobest_pp._files import write_whole
     from adobest_pp.survey.definition import EXAMPLE
 
     write_whole(path, EXAMPLE.encode(), overwrite=False)
-    typer.echo(f"Wrote {path}. Change it, and go on with: adobest survey check {path}")
+    typer.echo(f"Wrote {path}. Edit it, then run: adobest survey check {path}")
 
 
 @app.command(epilog="Example: adobest survey check survey.toml --people people.csv")
@@ -68,7 +68,7 @@ def check(
 
 
 def _about(survey: "Survey", made: "Budgeted") -> list[str]:
-    """Return what a survey means for one person, and what to look at, in a sentence each."""
+    """Return sentences on what a survey means for one person, and on what to check."""
     from adobest_pp.survey.budget import epsilon_of_changes
 
     way, people = made.spending, survey.people
@@ -93,13 +93,15 @@ def _about(survey: "Survey", made: "Budgeted") -> list[str]:
     openly = [each.name for each in survey.questions if not each.sensitive]
     if openly:
         lines.append(
-            f"Asked openly, kept as they are and outside the budget: {', '.join(openly)}. An open answer that goes "
-            "together with a sensitive one gives it away."
+            f"Asked openly, kept as they are and outside the budget: {', '.join(openly)}. An open answer that is "
+            "associated with a sensitive one reveals it."
         )
     if survey.public:
-        lines.append(f"Kept with the answers, so no secret: {', '.join(survey.public)}, and who gave no answer.")
+        lines.append(f"Kept with the answers, so not secret: {', '.join(survey.public)}, and who gave no answer.")
     if people.same and not people.fixed and len(survey.waves) > 1:
-        lines.append("Name a column that never changes, such as the year of birth, as people.fixed: other people show.")
+        lines.append(
+            "Name a column that never changes, such as the year of birth, as people.fixed: it detects other people."
+        )
     return lines
 
 
@@ -141,10 +143,10 @@ def plan(
             + (": enough." if needed <= expected else ": ask more people, fewer questions, or with a larger ε.")
         )
     lines.append(
-        "Half-widths are those of everybody in one wave, in percentage points; a group of a tenth has √10 times."
+        "Half-widths are for everybody in one wave, in percentage points; for a group of a tenth, √10 times as wide."
     )
     title = f"{survey.people.expected:,} people, ε = {survey.wave_epsilon:.3g} for each in a wave"
-    headings = ["way", "answers each", "ε an answer", "people a question", *names]
+    headings = ["way", "answers each", "ε per answer", "people per question", *names]
     print_table(title, headings, rows, [f"• {line}" for line in lines], words=["way"], bold=made.spending.way)
 
 
@@ -161,9 +163,9 @@ def collect(
     A file of true answers is central collection, which local privacy is meant to avoid: use this for simulation, or for
     data that you hold anyway. Otherwise let people answer on their own devices: adobest survey serve.
 
-    The answers are in the folder SURVEY-answers, with the row and the public columns beside them, never the true
-    answer or the id. If the command is stopped or killed, run it again: nobody is asked twice, and nobody spends more
-    than the survey's ε.
+    The answers are in the folder SURVEY-answers, with their row and the public columns, never with the true answer or
+    the id. If the command is stopped or killed, run it again: nobody is asked twice, and nobody spends more than the
+    survey's ε.
     """
     from adobest_pp.cli.tables import print_table
     from adobest_pp.survey import collect_wave, read_survey
@@ -280,12 +282,11 @@ def report(
     """Write the report: an overview, a report of each wave with figures, tables, and the texts of `survey texts`."""
     import matplotlib as mpl
 
-    from adobest_pp.cli.tables import print_lines
+    from adobest_pp.cli.tables import check_no_report, print_lines
     from adobest_pp.survey.pages import OVERVIEW, write_report
 
     mpl.use("Agg")
-    if not overwrite and (out / OVERVIEW).exists():
-        raise FileExistsError(f"--out must name a folder without a report, got {str(out)!r}: --overwrite replaces it")
+    check_no_report(out, OVERVIEW, overwrite)
     written = write_report(_estimated(path, seed, quiet=False), out, overwrite)
     print_lines(f"Report: {written[0]}", f"{len(written)} files in {out}")
 
@@ -306,7 +307,6 @@ def texts(
 
 
 def _estimated(path: Path, seed: int, *, quiet: bool) -> "SurveyResult":
-    """Return the estimates of a survey, with a progress bar."""
     from adobest_pp._progress import SlowProgress
     from adobest_pp.survey import read_survey
     from adobest_pp.survey.results import estimate_survey

@@ -1,4 +1,4 @@
-"""What several commands read and print: lists of labels, names of mechanisms, and tables with sentences below them."""
+"""Shared by the commands: reading labels, groups and names of mechanisms; tables with sentences below them."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,15 +35,17 @@ if TYPE_CHECKING:
 MOST_PRINTED = 30
 
 FIGURE_ENDINGS = (".png", ".svg", ".pdf")
-# Characters of the name of a mechanism in one line of a table.
+# The longest line of the name of a mechanism in a table.
 NAME_WIDTH = 20
+# What to do about files that do not name the mechanism.
+HINT = "name it with --mechanism, its --epsilon, and the possible values in their order with --categories"
 
 
 def labels_in(text: str | None, option: str = "--categories") -> list[str] | None:
-    """Return the labels that an option names, or None without it, or raise ValueError.
+    """Return the labels that an option gives, or None without it, or raise ValueError.
 
-    Labels are separated by commas, or stand in the lines of a text file that ``@`` and its name ask for; in the file a
-    comma is a character like any other.
+    Labels are separated by commas. ``@name`` reads them from a text file with one label per line, which may have
+    commas.
     """
     if text is None or not text.startswith("@"):
         return listed(text, option)
@@ -54,7 +56,7 @@ def labels_in(text: str | None, option: str = "--categories") -> list[str] | Non
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not a text file in UTF-8"
         raise ValueError(
-            f"{option} must be labels, or @ and a file with one a line, got {brief(text)}: {reason}"
+            f"{option} must be labels, or @ and a file with one per line, got {brief(text)}: {reason}"
         ) from None
     if not lines or not all(lines):
         line = lines.index("") + 1 if lines else 1
@@ -104,9 +106,9 @@ def read_prior(text: str) -> Any:
 
 
 def make_known(mechanism: str | None) -> None:
-    """Import and register the class that was typed as ``module:Class``, also from the current folder.
+    """Import and register the class given as ``module:Class``, also from the current folder.
 
-    For the rest of the command its name is known, also in the files that are read.
+    For the rest of the command its name is known, also in files.
     """
     if mechanism is None or ":" not in mechanism:
         return
@@ -117,7 +119,7 @@ def make_known(mechanism: str | None) -> None:
 
 @contextmanager
 def naming_responses(path: str, hint: str) -> Iterator[None]:
-    """Name the option in errors, and say what to do if files are damaged, or (`hint`) do not name the mechanism."""
+    """Name the option in errors, and say what to do if files are damaged or (`hint`) do not name the mechanism."""
     from adobest_pp.answers.gather.gather import DamagedAnswers, UnnamedMechanism
 
     try:
@@ -126,8 +128,8 @@ def naming_responses(path: str, hint: str) -> Iterator[None]:
         first, reason = next(iter(problem.damaged.items()))
         others = f" and {len(problem.damaged) - 1} more" if len(problem.damaged) > 1 else ""
         raise ValueError(
-            f"--responses must name whole files, got {first!r} ({reason}){others}: move what is damaged elsewhere to "
-            f"go on with the {len(problem.gathered):,} answers of the other {len(problem.gathered.files):,}"
+            f"--responses must name whole files, got {first!r} ({reason}){others}: move what is damaged elsewhere "
+            f"to continue with the {len(problem.gathered):,} answers of the other {len(problem.gathered.files):,}"
         ) from None
     except UnnamedMechanism:
         raise ValueError(f"--responses {path!r} does not name the mechanism of its answers: {hint}") from None
@@ -140,7 +142,7 @@ def naming_responses(path: str, hint: str) -> Iterator[None]:
 
 
 def check_figure(out: Path | None) -> Path | None:
-    """Return where the figure goes, which must not be there yet, or raise ValueError before anything is done."""
+    """Return the path of the figure, which must not exist yet, or raise ValueError before anything is computed."""
     if out is None:
         return None
     if out.suffix.lower() not in FIGURE_ENDINGS:
@@ -164,6 +166,12 @@ def draw(plot: str, table: Any, target: Path) -> None:
         mpl.pyplot.close(figure)
 
 
+def check_no_report(out: Path, name: str, overwrite: bool) -> None:
+    """Raise FileExistsError if a folder has a report that must not be replaced."""
+    if not overwrite and (out / name).exists():
+        raise FileExistsError(f"--out must name a folder without a report, got {str(out)!r}: --overwrite replaces it")
+
+
 # Tables.
 
 
@@ -177,16 +185,16 @@ def print_table(
     bold: object = None,
     widths: tuple[int, int] | None = None,
 ) -> None:
-    """Print a table, and sentences below it. Cells and sentences may hold any text.
+    """Print a table, and sentences below it. Cells and sentences may contain any text.
 
-    Columns of `words` begin at the left, others are numbers; `widths` limits the characters of both kinds. The row that
-    begins with `bold` is printed in bold.
+    Columns in `words` are text, aligned left; the others are numbers. `widths` limits the characters of both kinds. The
+    row that begins with `bold` is bold.
     """
     table = Table(title=escape(visible(title)))
     for heading in headings:
         is_words = heading in words
         width = None if widths is None else widths[not is_words]
-        # People type the names of mechanisms: they are broken after a hyphen, if at all.
+        # People type the names of mechanisms, so break them only after a hyphen.
         table.add_column(
             heading, justify="left" if is_words else "right", max_width=width, no_wrap=heading == "mechanism"
         )
@@ -201,7 +209,7 @@ def print_table(
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines that may hold any text."""
+    """Print lines that may contain any text."""
     for line in lines:
         Console().print(visible(line), highlight=False, markup=False)
 
@@ -219,7 +227,7 @@ def print_utilities(theta: list[float], mechanism: RRRR) -> None:
     order = semi_adaptive_subset(theta, 1.0).tolist()
     sentences = [
         f"S holds the k most probable categories, in this order: {', '.join(map(str, order))}.",
-        "* the size that the utility chooses: that of the largest value, the smallest size if several are equal.",
+        "* the size that the utility chooses: the one with the largest value; of several, the smallest.",
     ]
     print_table(str(mechanism), ["k", *UTILITIES], rows, sentences)
 
@@ -268,7 +276,7 @@ def print_collection(
     *,
     listed: bool,
 ) -> None:
-    """Print the estimate of a collection, how and where its answers are, and what protects the people in it."""
+    """Print the estimate of a collection, where its answers are, and what protects the people in it."""
     estimate = collection.estimate(prior=prior, progressbar=True)
     estimate, left_out = largest(estimate, estimate["mean"], path)
     epsilon = collection.responses.mechanism.epsilon
@@ -281,8 +289,8 @@ def print_collection(
     sentences = [
         *left_out,
         f"By {sampler} under {prior_in_words(prior)}. {UP_TO}",
-        "“Due to privacy”: of the width of the interval; the rest, which honest answers would have too, is due to the "
-        "sample.",
+        "“Due to privacy” is the share of the interval's width that privacy causes. The rest is due to the sample, and "
+        "honest answers would have it, too.",
         *about,
         *_of_empty_values(collection),
         f"Randomized answers: {path}",
@@ -299,27 +307,26 @@ def print_collection(
 
 
 def largest(table: "xr.Dataset", shares: "xr.DataArray", path: str | Path) -> tuple["xr.Dataset", list[str]]:
-    """Return the part of a table that a terminal shows, and what is to be said of the categories that are left out."""
+    """Return the rows of a table that a terminal shows, and a sentence on the categories that are left out."""
     n_categories = table.sizes["category"]
     if n_categories <= MOST_PRINTED:
         return table, []
-    told = (
+    sentence = (
         f"These are the {MOST_PRINTED} largest of {n_categories:,}. The same answers chose them, so somewhat fewer "
         f"than 95 of 100 of these intervals may hold. adobest compare --responses {path} sums the rest, and its "
         "intervals allow for the choice."
     )
-    return table.isel(category=(-shares).argsort()[:MOST_PRINTED].values), [told]
+    return table.isel(category=(-shares).argsort()[:MOST_PRINTED].values), [sentence]
 
 
 def _of_empty_values(collection: "Collection") -> list[str]:
-    """Return a sentence on the people without a value, if there are any."""
     n = collection.did_not_answer
     who = "1 person in the file has" if n == 1 else f"{n:,} people in the file have"
     return [f"{who} an empty value: they did not answer, and are not in the estimate."] if n else []
 
 
 def print_verdicts(comparison: "xr.Dataset", prior: float | str, sentences: list[str], written: list[Any]) -> None:
-    """Print the verdict on each sampler, what to conclude, and where the report is."""
+    """Print the verdict on each sampler, conclusions, and where the report is."""
     samplers = comparison["sampler"].values.tolist()
     headings = verdict_columns("nuts" if "nuts" in samplers else samplers[0])
     shown = [i for i, heading in enumerate(headings) if heading not in ("coverage", "ESS")]  # 80 characters

@@ -1,4 +1,4 @@
-"""Are the intervals right over many data sets? Simulation-based calibration of any function from answers to draws."""
+"""Are the intervals right over many data sets? Simulation-based calibration of samplers and of PyMC models."""
 
 import inspect
 import time
@@ -24,7 +24,7 @@ from adobest_pp.samplers.sampling import sample
 # The number of random subsets in each replication, for mechanisms that publish one and without `collect`.
 RANDOM_SUBSETS = 4
 
-# The probability that the ECDF of a right sampler leaves its envelope, in any category at all.
+# The probability that the ECDF of a correct sampler leaves its envelope in at least one category.
 ENVELOPE = 0.05
 ENVELOPE_SIMULATIONS = 4000
 # Replications that the statistics need.
@@ -50,14 +50,14 @@ def calibration(
     """Test by simulation whether 95 % intervals hold the truth in 95 % of data sets [1]_.
 
     Each replication draws θ* from the prior, simulates the answers, fits them, and ranks θ* among the draws. If the
-    draws are from the posterior, all ranks are equally likely, in every category and for every mechanism.
+    draws are from the posterior, all ranks are equally likely in every category.
 
     Parameters
     ----------
     fit : str, function, PyMC step class or Sampler
-        What `sample` takes as a sampler, which then makes 4 chains of 1000 draws under `prior`; or a function from
-        responses and a seed to draws, such as ``lambda r, seed: ad.sample(r, "gibbs", draws=200, random_seed=seed)``,
-        which must use the same `prior`.
+        A sampler as `sample` takes it, which makes 4 chains of 1000 draws under `prior`; or a function from responses
+        and a seed to draws, such as ``lambda r, seed: ad.sample(r, "gibbs", draws=200, random_seed=seed)``, which must
+        use the same `prior`.
     mechanism : Mechanism
         The mechanism on the devices.
     prior : float or array of shape (K,), default 1.0
@@ -72,7 +72,7 @@ def calibration(
     levels : sequence of float
         Probabilities of the central intervals whose coverage is counted.
     n_ranked : int, default 99
-        How many draws, evenly spaced, θ* is ranked among. If they are far from independent, a right sampler looks
+        How many draws, evenly spaced, θ* is ranked among. If they are far from independent, a correct sampler looks
         overconfident: ``ess`` of the result should not be below `n_ranked`.
     budget : float, optional
         Seconds after which no new replication begins. At least two are made.
@@ -86,10 +86,10 @@ def calibration(
     xarray.Dataset
         ``rank`` and ``pit`` (the rank as a number in (0, 1), made continuous at random), ``truth`` and ``mean`` by
         replication and category; ``ess`` by replication; ``coverage`` by level and category, with
-        ``coverage_error``, the standard error for a right sampler; ``p_value`` of uniform ranks by category and
+        ``coverage_error``, the standard error for a correct sampler; ``p_value`` of uniform ranks by category and
         ``p_value_overall`` (Bonferroni); ``ecdf_difference`` by category and point, and the envelope ``lower``,
-        ``upper``, which holds the ranks of a right sampler in all categories with a probability of 95 %. The attributes
-        give the number of replications that were made.
+        ``upper``, which holds the ranks of a correct sampler in all categories with a probability of 95 %. The
+        attributes give the number of replications that were made.
 
     See Also
     --------
@@ -114,34 +114,55 @@ def calibration(
     concentration = check_prior(prior, mechanism.n_categories)
     fitting = _fitting(fit, concentration)
     people = check_count(n_people, "n_people", 0)
-    wanted = check_count(replications, "replications", FEWEST)
-    ranked = check_count(n_ranked, "n_ranked")
-    probabilities = _check_levels(levels)
+    wanted, ranked, probabilities, seconds, seed = _checked(replications, n_ranked, levels, budget, random_seed)
+    ask = collect if collect is not None else _random_collect(mechanism)
+
+    def replicate(i: int, rng: np.random.Generator) -> dict[str, Any]:
+        truth = draw_dirichlet(rng, concentration)
+        responses = ask(draw_people(rng, truth, people), rng)
+        draws = _fitted(fitting(responses, int(rng.integers(2**31))), responses)
+        return {"labels": draws.categories, **_ranked(draws.theta, truth, probabilities, ranked, rng, RESOLVED)}
+
+    rows, about = _replicated(replicate, wanted, seconds, seed, progressbar)
+    settings = {"n_people": people, "prior": concentration, "n_ranked": ranked, "mechanism": repr(mechanism)}
+    return _dataset(rows, probabilities, settings | about)
+
+
+def _checked(
+    replications: Any, n_ranked: Any, levels: Any, budget: Any, random_seed: Any
+) -> tuple[int, int, NDArray[np.float64], float, int]:
+    """Return the settings of both functions, with a seed if none is given, or raise ValueError."""
+    wanted, ranked = check_count(replications, "replications", FEWEST), check_count(n_ranked, "n_ranked")
+    try:
+        probabilities = as_numbers(levels, "fiu").astype(np.float64)
+    except TypeError:
+        probabilities = np.empty(0)
+    if probabilities.ndim != 1 or not probabilities.size or not np.all((probabilities > 0) & (probabilities < 1)):
+        raise ValueError(f"levels must be probabilities between 0 and 1, got {brief(levels)}")
     seconds = np.inf if budget is None else check_positive(budget, "budget")
     fresh = int(np.random.SeedSequence().generate_state(1)[0])
     seed = fresh if random_seed is None else check_integer(random_seed, "random_seed", 0)
+    return wanted, ranked, probabilities, seconds, seed
 
-    ask = collect if collect is not None else _random_collect(mechanism)
+
+def _replicated(
+    replicate: Callable[[int, np.random.Generator], dict[str, Any]],
+    wanted: int,
+    seconds: float,
+    seed: int,
+    progressbar: bool,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the replications that were made within the budget, and what the result says of them."""
     rows: list[dict[str, Any]] = []
     began = time.perf_counter()
     with SlowProgress(wanted, "Calibrating", progressbar) as progress:
-        for rng in np.random.default_rng(seed).spawn(wanted):
+        for i, rng in enumerate(np.random.default_rng(seed).spawn(wanted)):
             if len(rows) >= FEWEST and time.perf_counter() - began >= seconds:
                 break
-            rows.append(_replicate(fitting, ask, concentration, people, probabilities, ranked, rng))
+            rows.append(replicate(i, rng))
             progress.advance(1)
-    settings = {
-        "n_people": people,
-        "prior": concentration,
-        "replications": len(rows),
-        "replications_wanted": wanted,
-        "n_ranked": ranked,
-        "random_seed": seed,
-        "envelope_level": 1 - ENVELOPE,
-        "mechanism": repr(mechanism),
-        "wall_time": time.perf_counter() - began,
-    }
-    return _dataset(rows, probabilities, settings)
+    about = {"replications": len(rows), "replications_wanted": wanted, "random_seed": seed}
+    return rows, about | {"envelope_level": 1 - ENVELOPE, "wall_time": time.perf_counter() - began}
 
 
 def _fitting(fit: Any, prior: NDArray[np.float64]) -> Fit:
@@ -162,16 +183,6 @@ def _fitting(fit: Any, prior: NDArray[np.float64]) -> Fit:
     return lambda responses, seed: sample(responses, sampler, prior, random_seed=seed, progressbar=False)
 
 
-def _check_levels(levels: Sequence[float]) -> NDArray[np.float64]:
-    try:
-        values = as_numbers(levels, "fiu").astype(np.float64)
-    except TypeError:
-        values = np.empty(0)
-    if values.ndim != 1 or values.size == 0 or not np.all((values > 0) & (values < 1)):
-        raise ValueError(f"levels must be probabilities between 0 and 1, got {brief(levels)}")
-    return values
-
-
 def _random_collect(mechanism: Mechanism) -> Collect:
     def collect(x: NDArray[np.int64], rng: np.random.Generator) -> Responses:
         responses = Responses(mechanism)
@@ -185,22 +196,6 @@ def _random_collect(mechanism: Mechanism) -> Collect:
         return responses
 
     return collect
-
-
-def _replicate(
-    fit: Fit,
-    collect: Collect,
-    prior: NDArray[np.float64],
-    n_people: int,
-    levels: NDArray[np.float64],
-    n_ranked: int,
-    rng: np.random.Generator,
-) -> dict[str, Any]:
-    """Simulate one data set, fit it, and rank the truth among the draws."""
-    truth = draw_dirichlet(rng, prior)
-    responses = collect(draw_people(rng, truth, n_people), rng)
-    draws = _fitted(fit(responses, int(rng.integers(2**31))), responses)
-    return {"labels": draws.categories, **_ranked(draws.theta, truth, levels, n_ranked, rng, RESOLVED)}
 
 
 def _ranked(
@@ -235,10 +230,9 @@ def _exactly(draws: NDArray[np.float64], count: int) -> NDArray[np.float64]:
 
 
 def _rank(draws: NDArray[np.float64], truth: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return how many of the draws (n, K) are below the truth (K,).
+    """Return how many of the draws (n, K) are below the truth (K,), of shape (K,).
 
-    Draws that equal the truth count as below or above it at random. So the ranks of equally distributed values are
-    uniform, with ties as without.
+    Draws that equal the truth count as below or above it at random, so ranks are uniform with ties, too.
     """
     return np.asarray((draws < truth).sum(axis=0) + rng.integers(0, (draws == truth).sum(axis=0) + 1))
 
@@ -298,8 +292,8 @@ def model_calibration(
 ) -> xr.Dataset:
     """Test by simulation whether a PyMC model of private answers, and its sampler, are calibrated.
 
-    As `calibration`, with the prior of the model: each replication takes a draw of the prior as the truth, and answers
-    of the prior predictive that belong to it, fits them, and ranks every scalar of the truth among the draws.
+    Like `calibration`, but with the prior of the model: each replication takes a draw from the prior as the truth, fits
+    answers from the prior predictive at that truth, and ranks every scalar of the truth among the draws.
 
     Parameters
     ----------
@@ -307,19 +301,19 @@ def model_calibration(
         Function from responses to the PyMC model, whose only observed variable is a `PrivateResponse` of them, such as
         `frequency_model`.
     responses : Responses
-        Says the mechanism, the categories, the published subsets and the number of people. The answers play no part.
+        Gives the mechanism, the categories, the published subsets and the number of people. The answers are not used.
     fit : callable, optional
         Function from a model and a seed to draws; by default `pymc.sample`.
     scalars : callable, optional
         Function from draws of the model's variables, a dataset by chain and draw, to the scalars to rank, a dataset by
-        chain, draw and whatever else; by default all free variables.
+        chain, draw and any other dimensions; by default all free variables.
     replications, levels, n_ranked, budget, random_seed, progressbar
-        As of `calibration`.
+        As in `calibration`.
 
     Returns
     -------
     xarray.Dataset
-        As of `calibration`, by ``scalar`` in place of category. `plots.plot_calibration` draws it.
+        As in `calibration`, by ``scalar`` in place of category. `plots.plot_calibration` draws it.
 
     Examples
     --------
@@ -338,11 +332,7 @@ def model_calibration(
     for name, given in (("fit", fit), ("scalars", scalars)):
         if given is not None and not callable(given):
             raise ValueError(f"{name} must be a function, got {brief(given)}")
-    wanted, ranked = check_count(replications, "replications", FEWEST), check_count(n_ranked, "n_ranked")
-    probabilities = _check_levels(levels)
-    seconds = np.inf if budget is None else check_positive(budget, "budget")
-    fresh = int(np.random.SeedSequence().generate_state(1)[0])
-    seed = fresh if random_seed is None else check_integer(random_seed, "random_seed", 0)
+    wanted, ranked, probabilities, seconds, seed = _checked(replications, n_ranked, levels, budget, random_seed)
     import pymc as pm
 
     model = build(responses)
@@ -355,38 +345,22 @@ def model_calibration(
         tables |= {"subsets": responses.subsets, "subset_index": responses.subset_index}
     predicted = pm.sample_prior_predictive(wanted, model=model, random_seed=seed)
     truths, answers = predicted["prior"].to_dataset(), predicted["prior_predictive"][observed].isel(chain=0)
-    rows: list[dict[str, Any]] = []
-    began = time.perf_counter()
-    with SlowProgress(wanted, "Calibrating", progressbar) as progress:
-        for i, rng in enumerate(np.random.default_rng(seed).spawn(wanted)):
-            if len(rows) >= FEWEST and time.perf_counter() - began >= seconds:
-                break
-            simulated = Responses.from_arrays(responses.mechanism, answers.isel(draw=i).values, **tables)
-            again, draw_seed = build(simulated), int(rng.integers(2**31))
-            tree = (
-                pm.sample(model=again, random_seed=draw_seed, progressbar=False)
-                if fit is None
-                else fit(again, draw_seed)
-            )
-            if not isinstance(tree, xr.DataTree) or "posterior" not in tree:
-                raise ValueError(f"fit must return a DataTree with draws, got {type(tree).__name__}")
-            labels, draws = _flat(choose(tree["posterior"].to_dataset()))
-            known, truth = _flat(choose(truths.isel(draw=[i])))
-            if known != labels:
-                raise ValueError(f"fit must return draws of {brief(known)}, got {brief(labels)}")
-            rows.append({"labels": labels, **_ranked(draws, truth[0, 0], probabilities, ranked, rng)})
-            progress.advance(1)
-    settings = {
-        "n_people": len(responses),
-        "replications": len(rows),
-        "replications_wanted": wanted,
-        "n_ranked": ranked,
-        "random_seed": seed,
-        "envelope_level": 1 - ENVELOPE,
-        "mechanism": repr(responses.mechanism),
-        "wall_time": time.perf_counter() - began,
-    }
-    return _dataset(rows, probabilities, settings, "scalar")
+    sample_model = fit or (lambda model, seed: pm.sample(model=model, random_seed=seed, progressbar=False))
+
+    def replicate(i: int, rng: np.random.Generator) -> dict[str, Any]:
+        simulated = Responses.from_arrays(responses.mechanism, answers.isel(draw=i).values, **tables)
+        tree = sample_model(build(simulated), int(rng.integers(2**31)))
+        if not isinstance(tree, xr.DataTree) or "posterior" not in tree:
+            raise ValueError(f"fit must return a DataTree with draws, got {type(tree).__name__}")
+        labels, draws = _flat(choose(tree["posterior"].to_dataset()))
+        known, truth = _flat(choose(truths.isel(draw=[i])))
+        if known != labels:
+            raise ValueError(f"fit must return draws of {brief(known)}, got {brief(labels)}")
+        return {"labels": labels, **_ranked(draws, truth[0, 0], probabilities, ranked, rng)}
+
+    rows, about = _replicated(replicate, wanted, seconds, seed, progressbar)
+    settings = {"n_people": len(responses), "n_ranked": ranked, "mechanism": repr(responses.mechanism)}
+    return _dataset(rows, probabilities, settings | about, "scalar")
 
 
 def _flat(values: Any) -> tuple[list[str], NDArray[np.float64]]:

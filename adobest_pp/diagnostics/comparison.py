@@ -48,7 +48,7 @@ from adobest_pp.samplers.checks import MIXED, Level, converged_level, logger
 from adobest_pp.samplers.registry import resolve
 from adobest_pp.samplers.sampling import sample
 
-# The probability that right, well-mixed draws are called biased, per sampler (`python -m validation.error_rates`).
+# The probability that correct, well-mixed draws are called biased, per sampler (`python -m validation.error_rates`).
 FALSE_ALARM = 0.01
 FAMILIES = 4
 
@@ -64,7 +64,7 @@ FEWEST_POINTS = 20
 
 
 class Verdict(StrEnum):
-    """What `compare` finds of a sampler: the values of its variable ``verdict``."""
+    """The verdict of `compare` on a sampler: the values of its variable ``verdict``."""
 
     REFERENCE = "reference"
     REFERENCE_NOT_CONVERGED = "reference_not_converged"
@@ -75,11 +75,11 @@ class Verdict(StrEnum):
 
 
 class Fault(StrEnum):
-    """What a verdict rests on: the values of the variable ``fault``."""
+    """The reason for a verdict: the values of the variable ``fault``."""
 
     NONE = ""
     STUCK = "stuck"  # the draws of a category are all equal
-    SINGLE_CHAIN = "single_chain"  # which has no R-hat
+    SINGLE_CHAIN = "single_chain"  # a single chain has no R-hat
     R_HAT = "r_hat"
     ESS = "ess"
     MARGINAL = "marginal"  # the location or the scale of a category
@@ -87,7 +87,7 @@ class Fault(StrEnum):
     STEIN = "stein"
 
 
-# The figures of the worst location and scale, if none is beyond its limit.
+# The values of the worst location and scale if none is beyond its limit.
 NO_DIFFERENCE = {
     f"{test}_{part}": none
     for test in ("location", "scale")
@@ -106,7 +106,7 @@ def error_limit(n_categories: int, ess: float) -> float:
 
 
 def p_value(errors: NDArray[np.float64], ess: float) -> float:
-    """Return the p-value of the largest of K errors, in Monte-Carlo standard errors: the level at which it passes."""
+    """Return the p-value of the largest of K errors, which are in Monte-Carlo standard errors."""
     worst = float(np.max(np.abs(errors)))
     return float(np.minimum(1.0, 2 * len(errors) * student.sf(worst, _freedom(ess))))
 
@@ -116,7 +116,7 @@ def _freedom(ess: float) -> float:
 
 
 def mixing_fault(row: Mapping[str, Any], level: Level = MIXED) -> Fault:
-    """Return what keeps ``r_hat`` and ``ess_bulk`` below a level of convergence."""
+    """Return why ``r_hat`` and ``ess_bulk`` do not reach a level of convergence."""
     if np.isnan(row["ess_bulk"]):
         return Fault.STUCK
     if np.isnan(row["r_hat"]):
@@ -138,7 +138,7 @@ def judge_reference(row: Mapping[str, Any], n_categories: int) -> dict[str, Any]
 def judge(row: Mapping[str, Any], categories: Sequence[str], converged: bool) -> dict[str, Any]:
     """Return the verdict on a sampler, its fault, and the category and size of the worst location and scale.
 
-    Unless the reference has converged, nothing but the mixing can be judged.
+    Unless the reference has converged, only the mixing can be judged.
     """
     if fault := mixing_fault(row):
         return {"verdict": Verdict.NOT_MIXED, "fault": fault, **NO_DIFFERENCE}
@@ -161,7 +161,8 @@ def _farthest(
 ) -> dict[str, Any]:
     """Return the category that is farthest beyond the limit of a test, and how far it is; nothing if none is.
 
-    The size is the moment of θ where that is known and on the same side as the test, and the test's own otherwise.
+    The size is that of the moment of θ if this is known well enough and has the same sign as the test; otherwise it is
+    the test's own.
     """
     beyond = np.abs(row[f"{test}_error"]) > row["error_limit"]
     if not beyond.any():
@@ -202,10 +203,10 @@ MEANINGS = {
     "energy_distance": ("energy distance to the reference, as a share of the mean distance", "1"),
     "energy_p_value": ("permutation p-value of the energy distance", "1"),
     "stein_discrepancy": ("kernel Stein discrepancy to the posterior density", "1"),
-    "stein_threshold": ("Stein discrepancy that right draws exceed with the probability stein_level", "1"),
+    "stein_threshold": ("Stein discrepancy that correct draws exceed with the probability stein_level", "1"),
     "stein_p_value": ("wild-bootstrap p-value of the Stein discrepancy", "1"),
-    "energy_missing": ("why the energy distance was not computed; nothing where it was", ""),
-    "stein_missing": ("why the Stein discrepancy was not computed; nothing where it was", ""),
+    "energy_missing": ("why the energy distance was not computed; empty where it was", ""),
+    "stein_missing": ("why the Stein discrepancy was not computed; empty where it was", ""),
     "ess_bulk": ("smallest bulk effective sample size of a category", "draws"),
     "ess_tail": ("smallest tail effective sample size of a category", "draws"),
     "r_hat": ("largest rank-normalized split R-hat of a category", "1"),
@@ -241,19 +242,19 @@ def compare(
     draws : mapping of str to DataTree or sampler
         Draws of `sample`, or any tree with ``posterior/theta`` by chain, draw and category: probabilities that sum to
         1 over the categories. The Stein discrepancy needs the responses (the group ``responses``) and the attribute
-        ``prior`` of the reference, or of another of the trees; `sample` leaves both in its trees. Trees that have
-        their own must agree. Times need the attribute ``sampling_time`` of each tree. A sampler, which is what `sample`
-        takes as one, makes 4 chains of 1000 draws of the posterior of the reference; one that fails is left out, with
-        a warning that says why.
+        ``prior_concentration`` of the reference, or of another of the trees; `sample` stores both. Trees that have
+        their own must agree. Times need the attribute ``sampling_time`` of each tree. In place of a tree, a sampler, as
+        `sample` takes it, makes 4 chains of 1000 draws of the posterior of the reference; one that fails is left out,
+        with a warning that says why.
     reference : str or Reference or DataTree, default "nuts"
-        The name of the sampler that the others are compared with; or what `references.load` returns, or other draws,
-        which the result then calls ``"reference"``.
+        The name of the sampler that the others are compared with; or what `references.load` returns, or another tree.
+        The result calls these ``"reference"``.
     truth : array of shape (K,), optional
         The true frequencies, by label (of xarray or pandas) or in the order of the categories of the first draws.
     max_points : int, default 500
-        The most draws of each sampler that the tests of the joint distribution use. Their cost grows with its square.
+        The most draws of each sampler that the tests of the joint distribution use; their cost grows with the square.
     resamples : int, default 1999
-        Permutations and random signs of these tests. No p-value is below 1/(1 + resamples).
+        Permutations and random sign flips in these tests. No p-value is below 1/(1 + resamples).
     random_seed : int, default 0
         Seed of the permutations and signs.
 
@@ -276,10 +277,10 @@ def compare(
     Notes
     -----
     **Verdicts.** A sampler is ``not_mixed`` if its R-hat is above 1.05 or its bulk ESS below 100; a reference has not
-    converged if its R-hat is above 1.01 or its bulk ESS below 400. Right draws of well-mixed chains are called
+    converged if its R-hat is above 1.01 or its bulk ESS below 400. Correct draws of well-mixed chains are called
     ``biased`` with a probability of about 1 % at most. Location, scale, the energy distance and the Stein discrepancy
-    share this probability equally, and the categories share the part of location and of scale. Being biased is about
-    significance, not size: with many draws a bias of 0.02 sd is found, so look at its size.
+    share this probability equally, and the categories share the parts of location and of scale. ``biased`` is about
+    significance, not size: many draws reveal a bias of 0.02 sd, so look at the size, too.
     `python -m validation.error_rates` measures false alarms and power.
 
     **Location and scale** are tested on normal scores. The draws are ranked together with those of the reference, and
@@ -287,10 +288,10 @@ def compare(
     errors of moments are not. The verdict gives the size as the difference of means and the ratio of standard
     deviations of θ where ``sd_ratio_mcse`` is small and both point the same way, and that of normal scores otherwise.
 
-    **A regression** is compared by its coefficients: where the reference has ``posterior/coefficient`` by chain, draw,
-    term and contrast, as of `regression_model`, so must the others, and the result has the dimension ``coefficient`` in
-    place of ``category``. The Stein discrepancy needs the responses, ``constant_data/covariates`` and the attribute
-    ``prior_sd`` of the reference.
+    **A regression** is compared by its coefficients. If the reference has ``posterior/coefficient`` by chain, draw,
+    term and contrast, as from `regression_model`, the others must have it, too, and the result has the dimension
+    ``coefficient`` in place of ``category``. The Stein discrepancy needs the responses, ``constant_data/covariates``
+    and the attribute ``prior_sd`` of the reference.
 
     **Joint distribution.** The energy distance (of normal scores) and the Stein discrepancy use half as many draws as
     are effective, at most `max_points`, evenly spaced, because their tests need independent draws. The Stein kernel
@@ -346,17 +347,17 @@ def compare(
 
 
 def _named_reference(draws: Any, reference: Any) -> tuple[Any, Any]:
-    """Return the draws with a reference that was given apart among them, and its name."""
+    """Return the draws, with a separate reference among them, and the name of the reference."""
     tree = reference.draws if isinstance(reference, Reference) else reference
     if not isinstance(tree, xr.DataTree) or not isinstance(draws, Mapping):
         return draws, reference
     if "reference" in draws:
-        raise ValueError("draws must not have the name 'reference' where the reference is given apart, got it")
+        raise ValueError("draws must not use the name 'reference' if reference is not one of them, got 'reference'")
     return {**draws, "reference": tree}, "reference"
 
 
 def _sampled(draws: Any, reference: Any, seed: int) -> Any:
-    """Return the draws, where a sampler in place of some is replaced by its draws of the posterior of the reference."""
+    """Return the draws, with each sampler replaced by its draws from the posterior of the reference."""
     if not isinstance(draws, Mapping) or all(isinstance(each, xr.DataTree) for each in draws.values()):
         return draws
     base = draws.get(reference)
@@ -384,9 +385,9 @@ def _sampled(draws: Any, reference: Any, seed: int) -> Any:
 
 
 class _Posterior(NamedTuple):
-    """What all samplers are given: the responses, and the prior in the order of the responses' categories.
+    """The posterior of all samplers: the responses, and the prior in the order of their categories.
 
-    Of a regression it is the sd of the prior, and the covariates are there.
+    For a regression, the prior is its sd, and there are covariates.
     """
 
     responses: Responses | Gathered
@@ -407,13 +408,13 @@ class _Posterior(NamedTuple):
 
 
 def _one_posterior(samplers: Mapping[str, Draws], base: Draws) -> _Posterior | None:
-    """Return the posterior of the reference, or of another of the draws if it has none; raise if two of them differ."""
+    """Return the posterior of the reference, or else of other draws; raise ValueError if two of them differ."""
     draws = [base, *(one for one in samplers.values() if one is not base)]
     responses = next((one.responses for one in draws if one.responses is not None), None)
     prior = next((one.prior for one in draws if one.prior is not None), None)
     for one in draws:
         if responses is not None and one.responses is not None and not _same_evidence(one.responses, responses):
-            raise ValueError(f"draws must all have the same responses, got other ones for {one.name!r}")
+            raise ValueError(f"draws must all have the same responses, got different ones for {one.name!r}")
         if prior is not None and one.prior is not None and not np.array_equal(prior, one.prior):
             raise ValueError(f"draws must all be under the same prior, got {one.prior} for {one.name!r}")
     if responses is None or prior is None:
@@ -426,7 +427,7 @@ def _one_posterior(samplers: Mapping[str, Draws], base: Draws) -> _Posterior | N
 
 
 def _same_evidence(one: Responses | Gathered, other: Responses | Gathered) -> bool:
-    """Tell whether two sets of responses say the same; where the order of categories differs, by their likelihoods."""
+    """Tell whether two sets of responses are equal; if the order of categories differs, by their likelihoods."""
     if one.categories == other.categories:
         return one.evidence() == other.evidence()
     theta = np.random.default_rng(0).dirichlet(np.ones(one.n_categories), size=8)
@@ -434,13 +435,13 @@ def _same_evidence(one: Responses | Gathered, other: Responses | Gathered) -> bo
         [log_likelihood(row, each.evidence()) for row in in_order(theta, one.categories, each.categories)]
         for each in (one, other)
     ]
-    # Answers of equal evidence may differ in a constant.
+    # Equal log-likelihoods may differ by a constant.
     first, second = (np.subtract(each, each[0]) for each in values)
     return len(one) == len(other) and bool(np.allclose(first, second, rtol=1e-9, atol=1e-9))
 
 
 def _marginals(one: Draws, base: Draws) -> dict[str, Any]:
-    """Return what describes the draws category by category. No verdict depends on it."""
+    """Return the measures by category, on which no verdict depends."""
     flat, right = one.flat, base.flat
     sd, right_sd = flat.std(axis=0), right.std(axis=0)
     shift = flat.mean(axis=0) - right.mean(axis=0)
@@ -502,7 +503,6 @@ def _against_truth(one: Draws, truth: NDArray[np.float64] | None) -> dict[str, f
 def _stein(
     one: Draws, base: Draws, posterior: _Posterior | None, most: int, repeats: int, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Return the Stein discrepancy, or why it cannot be computed."""
     names = ("stein_discrepancy", "stein_threshold", "stein_p_value")
     theta = independent(one.theta, one.effective, most)
     if posterior is None:

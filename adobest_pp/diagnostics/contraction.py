@@ -1,4 +1,4 @@
-"""How fast the posterior contracts around the truth: squared error and radius against the number of responses."""
+"""How fast posteriors contract around the truth, and how often adaptive collections ask the best question."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ Posteriors = Mapping[int, xr.DataTree | Sequence[xr.DataTree]]
 # Eigenvalues of the information below this share of the largest are rounding: nothing is known in that direction.
 SINGULAR = 1e-12
 
-
 LONG_NAMES = {
     "n": "number of responses",
     "error": "E‖θ − θ*‖²",
@@ -46,7 +45,7 @@ def checkpoints(responses: Responses, ns: Iterable[int]) -> dict[int, Responses]
     Parameters
     ----------
     responses : Responses
-        What was collected, in order.
+        The responses, in the order in which they came in.
     ns : iterable of int
         Numbers of responses, each from 1 to all of them.
 
@@ -83,8 +82,8 @@ def checkpoints(responses: Responses, ns: Iterable[int]) -> dict[int, Responses]
 def information(evidence: Evidence, theta: ArrayLike) -> NDArray[np.float64]:
     """Return the average information of a response about θ, Σ count·g gᵀ/h² / n, of shape (K, K).
 
-    h is linear in θ, so this is minus the second derivative of the log-likelihood, divided by n. It is the observed
-    information, which tends to the Fisher information of the questions that were asked.
+    This is minus the second derivative of the log-likelihood, divided by n, because h is linear in θ. This observed
+    information tends to the Fisher information of the questions that were asked.
     """
     if evidence.n_responses == 0:
         raise ValueError("evidence must hold at least one response, got none")
@@ -99,8 +98,8 @@ def information(evidence: Evidence, theta: ArrayLike) -> NDArray[np.float64]:
 def inverse_information_trace(evidence: Evidence, theta: ArrayLike) -> float:
     """Return the trace of the inverse average information on the tangent space of the simplex, where Σθ is fixed.
 
-    Divided by n, it is the summed variance of an efficient estimator of θ, and in the limit of the posterior
-    (Bernstein–von Mises). It is infinite where the responses do not determine θ in some direction.
+    Divided by n, it is the sum of the variances of an efficient estimator of θ, and in the limit of the posterior
+    (Bernstein–von Mises). It is infinite if the responses do not determine θ in some direction.
     """
     basis = zero_sum_basis(evidence.n_categories)
     eigenvalues = np.linalg.eigvalsh(basis @ information(evidence, theta) @ basis.T)
@@ -122,7 +121,7 @@ def contraction(
     ----------
     posteriors : mapping of label to mapping of n to DataTree
         For each sampler or mechanism, the posterior given the first n responses (see `checkpoints`). A sequence of
-        trees, one for each independent run and in the same order at every n, may take the place of a tree.
+        trees, one for each independent run and in the same order at every n, may replace a tree.
     truth : array of shape (K,)
         θ*, by label (of xarray or pandas) or in the order of the categories of the first posterior.
     probability : float, default 0.95
@@ -142,8 +141,8 @@ def contraction(
     -----
     By the theorem of Bernstein and von Mises, the distance of the posterior mean from θ* and the spread of the
     posterior each contribute Tr I⁻¹/n to the error. Their sum is the line ``bvm``, with slope −1. This is the limit for
-    θ* inside the simplex; posteriors contract faster if θ* is on an edge. The line needs the responses in
-    ``responses``, where `sample` leaves them. It is NaN without them, and infinite while they do not determine θ.
+    θ* inside the simplex; posteriors contract faster if θ* is on an edge. The line needs the group ``responses``, which
+    `sample` stores in its trees. It is NaN without it, and infinite while the responses do not determine θ.
 
     The slope is the mean of the least-squares slopes of the runs, with the standard error of that mean. The standard
     error of a single run assumes independent residuals and is too small, because errors at nested checkpoints are not
@@ -241,7 +240,7 @@ def fit_slope(ns: NDArray[np.int64], error: NDArray[np.float64]) -> tuple[float,
     return float(slopes[0]), float(np.sqrt(spread / (x @ x)))
 
 
-# How often the online loop asks the best question: the frequency of S_t = S*.
+# How often an adaptive collection asks the best question: the frequency of S_t = S*.
 
 DEFAULT_WINDOWS = 50
 
@@ -276,12 +275,11 @@ def best_subset_frequency(
     Parameters
     ----------
     runs : mapping of label to OnlineRun, or to several
-        Under each label, independent runs of `simulate` with the same utility, mechanism and number of people. A
-        utility that is driven by SGLD and by the exact sampler needs two labels.
+        Under each label, independent runs of `simulate` with the same utility, mechanism, sampler and number of people.
     truth : array of shape (K,)
         θ*, from which the people were drawn, by label (of xarray or pandas) or in the order of the runs' categories.
     window : int, optional
-        People in a window; by default a fiftieth of the longest run.
+        People in a window; by default one fiftieth of the longest run.
 
     Returns
     -------
@@ -294,9 +292,9 @@ def best_subset_frequency(
     Notes
     -----
     S* is what the utility chooses at θ*, with the `alpha` and smallest size of the run. With exact sampling the
-    frequency tends to one if the utility has a single maximizer at θ* and no two entries of θ* are equal [1]_; this
-    takes long if two subsets are nearly as good. The last window is shorter if the windows do not fill the run. Windows
-    beyond the people of a label are NaN.
+    frequency tends to one if the utility has a single maximizer at θ* and no two entries of θ* are equal [1]_; slowly
+    if two subsets are nearly as good. The last window is shorter if the windows do not fill the run. Windows beyond the
+    people of a label are NaN.
 
     References
     ----------
@@ -343,7 +341,7 @@ def best_subset_frequency(
 
 
 def _as_runs(label: str, items: Any) -> "list[OnlineRun]":
-    """Return the runs of one label, or raise ValueError if they differ in what the choice of subsets depends on."""
+    """Return the runs of one label, or raise ValueError if they differ in settings that choose subsets."""
     from adobest_pp.simulate import OnlineRun
 
     runs = [items] if isinstance(items, OnlineRun) else list(items) if isinstance(items, Sequence) else []

@@ -22,7 +22,7 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 
-# Permutations and random signs made at a time. A test of n points holds BATCH · n numbers beside its n² pairs.
+# Permutations and random signs made at a time. A test of n points keeps BATCH · n numbers beside its n² pairs.
 BATCH = 256
 
 FEWEST_DRAWS = 4
@@ -39,8 +39,8 @@ RESOLVED = (1e-300, 1 - 1e-14)
 class Draws:
     """The draws of one sampler: θ of shape (chain, draw, K), how well they mixed, and what they were sampled from.
 
-    θ and `prior` have the categories in the order of `categories`; `responses` have an order of their own. Of a
-    regression, `theta` has its coefficients, one after the other, `categories` their names, and `prior` one sd.
+    θ and `prior` have the categories in the order of `categories`; `responses` have an order of their own. For a
+    regression, `theta` has the coefficients, one after the other, `categories` their names, and `prior` one sd.
     """
 
     name: str
@@ -59,17 +59,17 @@ class Draws:
 
     @cached_property
     def mixing(self) -> dict[str, NDArray[np.float64]]:
-        """Bulk ESS, tail ESS and R-hat by category: see `mixing`."""
+        """The result of `mixing`."""
         return mixing(self.theta)
 
     @cached_property
     def effective(self) -> float:
-        """The smallest bulk ESS; 0 where draws do not move."""
+        """The smallest bulk ESS; 0 if the draws of a category are all equal."""
         return float(np.nan_to_num(bulk_ess(self.theta), nan=0.0).min())
 
 
 def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
-    """Read trees of draws, all with the categories in the order of the first, or raise ValueError."""
+    """Read trees of draws, with all categories in the order of the first tree, or raise ValueError."""
     thetas = thetas_of(draws)
     for name, theta in thetas.items():
         if theta.sizes["draw"] < FEWEST_DRAWS:
@@ -87,12 +87,12 @@ COEFFICIENT_DIMS = ("chain", "draw", "term", "contrast")
 
 
 def read_coefficients(draws: Mapping[str, xr.DataTree], base: xr.DataTree) -> dict[str, Draws]:
-    """Read trees of coefficients, all with the terms and contrasts of the reference, or raise ValueError."""
+    """Read trees of coefficients, with the terms and contrasts in the order of the reference, or raise ValueError."""
     right = base["posterior"].to_dataset()["coefficient"]
     labels = {dim: right[dim].values.tolist() for dim in COEFFICIENT_DIMS[2:]}
     found = {}
     for name, tree in draws.items():
-        rule = f"draws[{name!r}] must hold posterior/coefficient by {', '.join(COEFFICIENT_DIMS)}"
+        rule = f"draws[{name!r}] must have posterior/coefficient by {', '.join(COEFFICIENT_DIMS)}"
         if not isinstance(tree, xr.DataTree) or not is_regression(tree):
             raise ValueError(f"{rule}, as the reference does, got a tree without it")
         values = tree["posterior"].to_dataset()["coefficient"]
@@ -102,7 +102,7 @@ def read_coefficients(draws: Mapping[str, xr.DataTree], base: xr.DataTree) -> di
             raise ValueError(f"{rule}, of the terms {brief(labels['term'])} and contrasts {brief(labels['contrast'])}")
         array = values.sel(labels).transpose(*COEFFICIENT_DIMS).values.astype(np.float64)
         if array.shape[1] < FEWEST_DRAWS or not np.isfinite(array).all():
-            raise ValueError(f"{rule}, at least {FEWEST_DRAWS} draws in each chain, all of them finite")
+            raise ValueError(f"{rule}, with at least {FEWEST_DRAWS} draws in each chain, all finite")
         places = tuple(f"{term}, {contrast}" for term in labels["term"] for contrast in labels["contrast"])
         known = tree["constant_data"].to_dataset() if "constant_data" in tree.children else {}
         found[str(name)] = Draws(
@@ -119,7 +119,7 @@ def read_coefficients(draws: Mapping[str, xr.DataTree], base: xr.DataTree) -> di
 
 
 def check_on_simplex(draws: Draws) -> None:
-    """Raise ValueError if draws are not probabilities, as where columns were mixed up."""
+    """Raise ValueError if draws are not probabilities, for example because columns were mixed up."""
     if (smallest := draws.theta.min()) < 0:
         raise ValueError(f"draws[{draws.name!r}] must have draws of at least 0, got {smallest:.3g}")
     sums = draws.theta.sum(axis=-1).ravel()
@@ -140,7 +140,7 @@ def _draws(name: str, tree: xr.DataTree, theta: xr.DataArray) -> Draws:
     attributes = {**tree["posterior"].attrs, **tree.attrs}
     responses = responses_of(tree)
     if responses is not None and not same_labels(responses.categories, categories):
-        raise ValueError(f"draws must be of the categories of their responses, got {categories} for {name!r}")
+        raise ValueError(f"draws must have the categories of their responses, got {categories} for {name!r}")
     prior = attributes.get("prior_concentration")
     if prior is not None and not is_learned(prior):
         own = [str(label) for label in tree["posterior"].to_dataset()["theta"]["category"].values.tolist()]
@@ -199,20 +199,12 @@ def wasserstein(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDAr
 def energy_test(
     first: NDArray[np.float64], second: NDArray[np.float64], permutations: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Return the energy distance of two samples of independent points, and its permutation p-value.
+    """Return the energy distance of two samples of independent points (n, K) and (m, K), and its permutation p-value.
 
     The distance is (2E|X−Y| − E|X−X'| − E|Y−Y'|) / 2E|X−Y| [1]_: 0 for equal distributions, 1 for two different
-    constants. Means are over pairs of different draws. So for equal distributions the mean distance is 0 at every
-    sample size, and a single distance may be below 0.
-
-    Parameters
-    ----------
-    first, second : array of shape (n, K) and (m, K)
-        At least two points each, of coordinates of comparable scale.
-    permutations : int
-        How many random relabelings to make. The p-value is at least 1/(1 + permutations).
-    rng : Generator
-        Draws the permutations.
+    constants. Means are over pairs of different draws, so for equal distributions the expected distance is 0 at every
+    sample size, and a single distance may be negative. Each sample has at least two points; coordinates have comparable
+    scales. The p-value is at least 1/(1 + permutations).
 
     References
     ----------
@@ -248,23 +240,23 @@ def _energy(distances: NDArray[np.float64], labels: NDArray[np.float64]) -> NDAr
     return np.asarray(1 - spread / (2 * mean_across))
 
 
-# Location and scale of two sets of draws, compared by ranks: tests whose error is known whatever the distribution.
+# Location and scale of two sets of draws, compared by ranks: the errors of these tests are known for any distribution.
 #
-# Where the posterior is sparse, the standard deviation of a category that is nearly always empty depends on a handful
-# of draws, and no estimate of its error can be trusted. Ranks have no heavy tails. The draws of both samplers are
-# ranked together and mapped to normal scores z (van der Waerden), equal draws to the same score. The test of location
-# compares the means of z, that of scale its standard deviations (Klotz). Their Monte-Carlo standard errors come from
-# the effective sample sizes of z and z². For a Gaussian posterior nothing is lost: there z is (θ − mean)/sd.
+# In a sparse posterior, the standard deviation of a category that is nearly always empty depends on a handful of draws,
+# and no estimate of its error can be trusted. Ranks have no heavy tails. The draws of both samplers are ranked together
+# and mapped to normal scores z (van der Waerden), equal draws to the same score. The test of location compares the
+# means of z, that of scale their standard deviations (Klotz). Their Monte-Carlo standard errors come from the effective
+# sample sizes of z and z². For a Gaussian posterior nothing is lost: there z is (θ − mean)/sd.
 
 
 class RankTests(NamedTuple):
-    """Two sets of draws against each other, by category; errors are in Monte-Carlo standard errors."""
+    """The tests of two sets of draws, by category; errors are in Monte-Carlo standard errors."""
 
     location: NDArray[np.float64]  # difference of the means of normal scores
     location_error: NDArray[np.float64]
     scale: NDArray[np.float64]  # ratio of their standard deviations
     scale_error: NDArray[np.float64]  # of ln scale
-    ess: float  # the smallest that the errors rest on; 0 where draws do not move
+    ess: float  # the smallest behind the errors; 0 if the draws of a category are all equal
 
 
 def normal_scores(
@@ -282,8 +274,8 @@ def normal_scores(
 def rank_tests(first: NDArray[np.float64], second: NDArray[np.float64]) -> RankTests:
     """Compare two sets of normal scores (chain, draw, K) of `normal_scores`.
 
-    The errors use the mean of the variances of both sets, which equal distributions share. So a sampler that has not
-    yet seen a rare value does not make its own error small.
+    The errors use the mean variance of both sets, so a sampler that has not yet seen a rare value does not make its own
+    error small.
     """
     squares = [(scores - scores.mean(axis=(0, 1))) ** 2 for scores in (first, second)]
     variances = [square.mean(axis=(0, 1)) for square in squares]
@@ -321,7 +313,7 @@ MAX_UNDERFLOW = 0.01
 
 
 def stein_holds_for(theta: NDArray[np.float64]) -> bool:
-    """Tell whether nearly all log-ratios of the draws θ (n, K) are known. Otherwise right draws may fail the test."""
+    """Tell whether nearly all log-ratios of draws θ (n, K) are known. Otherwise correct draws may fail the test."""
     return bool((theta < TINY).mean(axis=0).max() <= MAX_UNDERFLOW)
 
 
@@ -379,17 +371,10 @@ def scale_of(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def stein_kernel(points: NDArray[np.float64], slopes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the Stein kernel of every pair of points, of shape (n, n).
+    """Return the Stein kernel (n, n) of points (n, d) of unit scale, where the log-density has the gradients `slopes`.
 
     The kernel is the inverse multiquadric (1 + |x−y|²/d)^(−½) in d dimensions. With it, the discrepancy tends to 0 only
-    if the draws converge to the target; this is not so with a Gaussian kernel [1]_.
-
-    Parameters
-    ----------
-    points : array of shape (n, d)
-        Of unit scale in every direction.
-    slopes : array of shape (n, d)
-        The gradient of the log-density at the points.
+    if the draws converge to the target, unlike with a Gaussian kernel [1]_.
 
     References
     ----------
@@ -408,21 +393,11 @@ def stein_kernel(points: NDArray[np.float64], slopes: NDArray[np.float64]) -> ND
 def stein_test(
     kernel: NDArray[np.float64], resamples: int, level: float, rng: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Return the discrepancy, the threshold that right draws exceed with probability `level`, and the p-value.
+    """Return the discrepancy, the threshold that correct draws exceed with probability `level`, and the p-value.
 
     The test is the wild bootstrap [1]_: it flips the signs of independent draws at random. This does not change the
-    distribution of the discrepancy of right draws, and makes that of wrong draws smaller.
-
-    Parameters
-    ----------
-    kernel : array of shape (n, n)
-        The Stein kernel of n independent draws.
-    resamples : int
-        How often signs are flipped. The p-value is at least 1/(1 + resamples).
-    level : float
-        Level of the test.
-    rng : Generator
-        Draws the signs.
+    distribution of the discrepancy of correct draws, and makes that of biased draws smaller. The p-value is at least
+    1/(1 + resamples). `kernel` is the Stein kernel (n, n) of n independent draws.
 
     References
     ----------

@@ -1,7 +1,4 @@
-"""Why do draws of SGLD differ from the posterior? Split their error by running what would have happened otherwise.
-
-The one diagnostic that runs a sampler: counterfactuals cannot be had from draws.
-"""
+"""Why do draws of SGLD differ from the posterior? Split their error with counterfactual runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -51,7 +48,7 @@ MEANINGS = {
 
 
 class Cause(StrEnum):
-    """Why draws are not of the posterior: the values of ``main_cause`` and of the coordinate ``cause``."""
+    """Why draws are not from the posterior: the values of ``main_cause`` and of the coordinate ``cause``."""
 
     NONE = "at_the_posterior"
     NOT_MIXED = "not_mixed"
@@ -82,7 +79,7 @@ class Errors:
 
     @property
     def squared(self) -> NDArray[np.float64]:
-        """The same without what Monte-Carlo error adds: zero on average for right draws, so it may be negative."""
+        """The same without what Monte-Carlo error adds: zero on average for correct draws, so it may be negative."""
         return np.asarray(self.raw - self.noise)
 
 
@@ -94,7 +91,7 @@ def errors_of(theta: NDArray[np.float64], reference: NDArray[np.float64]) -> Err
         spread = [array_stats.mcse(part, 0, 1, method="sd") / right_sd for part in (theta, reference)]
         shift = (theta.mean(axis=(0, 1)) - reference.mean(axis=(0, 1))) / right_sd
         ratio = sd / right_sd
-    # An error of the reference's sd moves the ratio `ratio` times as much.
+    # An error in the reference's sd changes the ratio `ratio` times as much.
     spread[1] = spread[1] * ratio
     of_mean, of_ratio = (np.hypot(*parts) ** 2 for parts in (mean, spread))
     # The variance of (d + e)², e normal with variance v, is 4 d² v + 2 v².
@@ -104,21 +101,21 @@ def errors_of(theta: NDArray[np.float64], reference: NDArray[np.float64]) -> Err
     return Errors(shift, ratio, of_mean + of_ratio, np.sqrt(variance), **worst)
 
 
-# Counterfactuals: the settings of a run, had one thing been different.
+# Counterfactuals: the settings of a run with one difference.
 
-# The effective draws that every counterfactual should have; how many times as many updates as the run it may make for
-# that; and the updates, over all chains, within which it is kept: a second or two. A run that has not mixed is made at
-# least `LEAST_LONGER` times as long, whatever that costs.
+# The effective draws that every counterfactual should have; at most how many times the updates of the run it may make
+# for that; and the most updates over all chains, which take a second or two. A run that has not mixed is made at least
+# `LEAST_LONGER` times as long at any cost.
 ENOUGH_ESS = CONVERGED.min_ess
 MOST_LONGER, LEAST_LONGER = 16, 4
 MOST_UPDATES = 1_000_000
 
-# Rows, members of sets and entries of patterns that a run on all evidence may visit: some seconds.
+# The most rows, members of sets and entries of patterns that a run on all evidence may visit, which takes seconds.
 MOST_VISITS = 2_000_000_000
 
 
 def longer(settings: Mapping[str, Any], ess: float, mixed: bool) -> tuple[dict[str, Any], int]:
-    """Return the settings with more updates between draws, and how many times as many."""
+    """Return the settings with more updates per draw, and by which factor."""
     updates = _updates(settings)
     wanted = MOST_LONGER if not ess >= ENOUGH_ESS / MOST_LONGER else int(np.ceil(ENOUGH_ESS / ess))
     times = max(min(wanted, MOST_UPDATES // updates), 1 if mixed else LEAST_LONGER)
@@ -127,7 +124,7 @@ def longer(settings: Mapping[str, Any], ess: float, mixed: bool) -> tuple[dict[s
 
 
 def is_costly(settings: Mapping[str, Any], evidence: Evidence) -> bool:
-    """Tell whether gradients of all evidence would take more than some seconds."""
+    """Tell whether gradients of all evidence would take too long."""
     visits = evidence.n_rows + evidence.n_masses + evidence.members.size + evidence.patterns.size
     return _updates(settings) * visits > MOST_VISITS
 
@@ -137,10 +134,10 @@ def _updates(settings: Mapping[str, Any]) -> int:
 
 
 def with_half_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with steps half as long and twice as many of them: the same time of the diffusion."""
+    """Return the settings with twice as many steps of half the length, for the same time of the diffusion."""
     steps = settings["schedule"]
     size = "step_size" if hasattr(steps, "step_size") else "scale"
-    # Of steps that fall, a/t^b, those of updates 2t − 1 and 2t make up the one of update t: each is ½ a/(t/2)^b.
+    # For falling steps a/t^b, updates 2t − 1 and 2t together replace update t: each step is ½ a/(t/2)^b.
     factor = 0.5 * 2 ** getattr(steps, "power", 0.0)
     halved = replace(steps, **{size: factor * getattr(steps, size)})
     return dict(settings) | {"schedule": halved, "updates_per_draw": 2 * settings["updates_per_draw"]}
@@ -151,7 +148,7 @@ def with_half_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
 # A part is a cause if it exceeds this many Monte-Carlo standard errors.
 CLEARLY = 2.0
 
-# Half a step has half the bias, and so a quarter of the squared error: three quarters of it are removed.
+# Half the step has half the bias and a quarter of the squared error, so three quarters are removed.
 BY_HALVING = 4 / 3
 
 
@@ -164,7 +161,7 @@ class Part(NamedTuple):
 
 @dataclass(eq=False)
 class Split:
-    """The errors of a run and of the counterfactuals that were needed, and the parts of the error of the run."""
+    """The errors of a run and of its counterfactuals, and the parts of the error of the run."""
 
     errors: dict[str, Errors]
     parts: dict[Cause, Part] = field(default_factory=dict)
@@ -176,7 +173,7 @@ def split_error(
     run: Errors,
     settings: dict[str, Any],
     again: Callable[[dict[str, Any]], Errors],
-    is_costly: Callable[[Mapping[str, Any]], bool],
+    evidence: Evidence,
     may_be_empty: NDArray[np.bool_],
 ) -> Split:
     """Split the error of a run of SGLD. `again` samples with other settings and returns the error."""
@@ -184,7 +181,7 @@ def split_error(
     errors, parts = found.errors, found.parts
     settings, found.times_longer = longer(settings, run.ess_bulk, mixed=not mixing_fault(vars(run)))
     at_length = errors["longer"] = run if found.times_longer == 1 else again(settings)
-    # The error of the run itself is a fact about its draws.
+    # The error of the run itself keeps its Monte-Carlo part.
     parts[Cause.NOT_MIXED] = Part(float(np.mean(run.raw - at_length.squared)), float(np.mean(at_length.mcse)))
     if mixing_fault(vars(at_length)):
         return found
@@ -194,7 +191,7 @@ def split_error(
 
     full, anchored = at_length, settings | {"gradient": "control_variates"}
     if settings["batch_size"] is not None:
-        if is_costly(settings):
+        if is_costly(settings, evidence):
             settings, found.noise_free = anchored, "control_variates"
         else:
             settings = settings | {"batch_size": None}
@@ -219,12 +216,12 @@ def split_error(
 
 
 def _is_clear(errors: Errors) -> bool:
-    """Tell whether an error is beyond what Monte-Carlo error explains."""
+    """Tell whether an error exceeds what Monte-Carlo error explains."""
     return bool(np.mean(errors.squared) > CLEARLY * np.mean(errors.mcse))
 
 
 def _difference(first: Errors, second: Errors, where: NDArray[np.bool_] | None = None, factor: float = 1.0) -> Part:
-    """Return how much less the error of the second is, in some categories, times a factor."""
+    """Return by how much the second error is smaller, in some categories, times a factor."""
     if first is second:
         return Part(0.0, 0.0)
     some = np.ones(first.raw.size) if where is None else where
@@ -256,71 +253,71 @@ def explain(
     Parameters
     ----------
     draws : DataTree
-        Of ``sample(responses, "sgld", …)``, whose settings are in its attributes. Draws of other samplers are graded;
-        only their mixing can be at fault. So are draws of `pymc.sample` and others that record no settings, because
-        their run cannot be repeated with other ones: the result has ``verdict``, ``fault`` and the error of the run,
-        and ``main_cause`` is ``at_the_posterior``, ``not_mixed`` or ``rest``. They need `prior` or `reference`.
+        From ``sample(responses, "sgld", …)``, with the settings in the attributes. Draws of other samplers, and draws
+        without recorded settings, such as those of `pymc.sample`, are only graded: the result has ``verdict``,
+        ``fault`` and the error of the run, and ``main_cause`` is ``at_the_posterior``, ``not_mixed`` or ``rest``.
+        Without recorded settings, `prior` or `reference` is required.
     responses : Responses or Gathered
-        What the draws were sampled from.
+        The responses that the draws were sampled from.
     reference : DataTree, optional
-        Draws of the posterior under the same prior; by default NUTS is run. For a prior of your own that is not a
-        Dirichlet, sample your model with ``pymc.sample`` for long enough, and give that.
+        Draws of the posterior under the same prior; by default NUTS is run. If your prior is not a Dirichlet, sample
+        your model with ``pymc.sample`` for long enough, and pass that.
     random_seed : int, default 0
         Seed of the counterfactuals.
     progressbar : bool, default True
-        Whether to show progress once it takes longer than two seconds.
+        Whether to show progress after two seconds.
     prior : float, array of shape (K,), dict by category or "learned", optional
-        The Dirichlet prior of draws that do not record theirs, as of `sample`.
+        The Dirichlet prior, as in `sample`, of draws that do not record it.
     var_name : str, optional
-        The variable of such draws that has the shares, and of a reference that is not of `sample`; by default
-        ``theta``, or the only one that sums to one along a dimension.
+        The variable with the shares, in such draws and in a reference that is not from `sample`; by default ``theta``,
+        or the only one that sums to one along a dimension.
 
     Returns
     -------
     xarray.Dataset
-        ``main_cause``, a value of `diagnostics.Cause`: ``at_the_posterior`` where `compare` cannot tell the draws from
-        the reference; otherwise the largest part that is clearly above zero (two standard errors); ``rest`` if none is.
-        ``verdict`` and ``fault``, as of `compare`.
+        ``main_cause``, a value of `diagnostics.Cause`: ``at_the_posterior`` if the draws are indistinguishable from the
+        reference; otherwise the largest part that is clearly above zero (two standard errors); ``rest`` if none is.
+        ``verdict`` and ``fault``, as in `compare`.
 
         By cause: ``part``, its Monte-Carlo standard error ``part_mcse``, and ``share``, the part of the whole error.
         By counterfactual (``run`` is the run itself): ``squared_error`` and ``squared_error_mcse``, ``r_hat`` and
-        ``ess_bulk``; and by category also, ``mean_shift`` and ``sd_ratio``. A counterfactual that was not needed is
-        NaN. By category: ``may_be_empty``. ``times_longer``: how many times the updates of the run the counterfactuals
-        have. The attribute ``is_recorded`` is 1 if the draws say how they were made, else 0 (netCDF has no booleans).
+        ``ess_bulk``; also by category, ``mean_shift`` and ``sd_ratio``. A counterfactual that was not needed is NaN.
+        By category: ``may_be_empty``. ``times_longer``: the updates of the counterfactuals over those of the run. The
+        attribute ``is_recorded`` is 1 if the draws record their settings, else 0 (netCDF has no booleans).
         `diagnostics.explanation_in_words` makes a sentence of it.
 
     Notes
     -----
     **The error** of draws is the mean over categories of (difference of means)² + (ratio of sds − 1)², in standard
     deviations of the reference: the squared 2-Wasserstein distance of normal distributions. What Monte-Carlo error adds
-    on average is subtracted (but not from the run, where it counts as not mixed), so right draws have an error of zero
-    on average. Standard errors take the categories as if they were perfectly correlated, which is the worst case.
+    on average is subtracted (but not from the run, where it counts as not mixed), so correct draws have an error of
+    zero on average. Standard errors assume that categories are perfectly correlated, which is the worst case.
 
     **The parts** are differences of this error, in this order:
 
     ``not_mixed``
-        The run, less the same settings with more updates (up to 16 times as many). If those have not mixed
-        either, nothing else can be said, and the other parts are NaN. If their error is within its Monte-Carlo error,
-        nothing is left to split, and the other parts are zero.
+        The run, less the same settings with more updates (up to 16 times as many). If that run has not mixed either,
+        the other parts are unknown: NaN. If its error is within its Monte-Carlo error, nothing is left to split, and
+        the other parts are zero.
     ``gradient_noise``
-        This longer run, less the same with the gradient of all responses (with control variates, where that takes too
-        long: ``noise_free`` says which).
+        This longer run, less the same with the gradient of all responses (or, if that takes too long, with control
+        variates: ``noise_free`` says which).
     ``boundary``
         In the categories that may be empty (the 95 % interval of the reference begins at zero): the run with the full
         gradient, less the same with the preconditioned diffusion, which needs no slope at zero and whose steps shrink
-        there. Halving steps would not do: reflection at zero, and the slope of the prior, which is
-        taken no closer to zero than a step, leave an error that hardly falls as steps get shorter (by a fifth to a
-        third of it for ρ = 0.1). For a run that is not reflected, 4/3 of what half the step removes.
+        there. Halving the steps is not enough: reflection at zero, and the slope of the prior, which is evaluated no
+        closer to zero than a step, leave an error that hardly falls as steps get shorter (by a fifth to a third of it
+        for ρ = 0.1). For a run that is not reflected, 4/3 of what halving the step removes.
     ``discretization``
         In the other categories: 4/3 of the run with the full gradient, less the same with half the step and twice the
-        updates. The bias of Euler's method is proportional to the step [1]_, so half of it has a quarter of the squared
-        error.
+        updates. The bias of Euler's method is proportional to the step [1]_, so half the step has a quarter of the
+        squared error.
     ``rest``
-        The error of the run less all of these: interactions, errors of empty categories that move the others through
-        the sum to one, and a bias that is not proportional to the step.
+        The error of the run less all of these: interactions, errors of empty categories that move the others because
+        shares sum to one, and a bias that is not proportional to the step.
 
-    A part may be negative: one error can hide another. Parts depend on the order above; gradient noise is that at the
-    run's own step.
+    A part may be negative: one error can hide another. Parts depend on the order above; gradient noise is measured at
+    the run's own step.
 
     References
     ----------
@@ -384,13 +381,8 @@ def explain(
         found, row = Split({"run": errors(draws)}), graded.sel(sampler="run")
         if row["verdict"] != Verdict.INDISTINGUISHABLE:
             if settings["sampler"] == "sgld":
-                evidence = responses.evidence()
                 found = split_error(
-                    found.errors["run"],
-                    settings,
-                    lambda settings: errors(run(settings)),
-                    lambda settings: is_costly(settings, evidence),
-                    may_be_empty,
+                    found.errors["run"], settings, lambda other: errors(run(other)), responses.evidence(), may_be_empty
                 )
             rest = float(np.mean(found.errors["run"].raw)) - sum(part.size for part in found.parts.values())
             found.parts[Cause.REST] = Part(rest, sum(part.mcse for part in found.parts.values()))
@@ -398,15 +390,15 @@ def explain(
 
 
 def _one_theta(tree: Any, name: str, var_name: str | None, responses: Responses | Gathered) -> xr.DataTree:
-    """Return the shares of a tree of any model as ``posterior/theta``, beside its other groups, or raise ValueError."""
+    """Return a tree of any model with its shares as ``posterior/theta``, or raise ValueError."""
     is_ours = isinstance(tree, xr.DataTree) and "sampler" in tree.attrs  # a reference may be
     shares = shares_of(tree, name, None if is_ours else var_name, responses.categories).draws
     further = [str(dim) for dim in shares.dims if dim not in ("chain", "draw", "category")]
     if further:
         one = ", ".join(f"{dim}=…" for dim in further)
         raise ValueError(
-            f"{name} must be of one list of shares, got one for each {' and '.join(further)}: select one, as by "
-            f"tree.sel({one}), and give the responses of its people"
+            f"{name} must have one vector of shares, got one for each {' and '.join(further)}: select one, as with "
+            f"tree.sel({one}), and pass the responses of its people"
         )
     groups = {key: tree[key].to_dataset() for key in tree.children if key in ("responses", "sample_stats")}
     made = xr.DataTree.from_dict({"posterior": shares.to_dataset(name="theta"), **groups})

@@ -18,16 +18,16 @@ def goodness_of_fit(
 ) -> "xr.Dataset":
     """Check whether the answers fit their mechanism.
 
-    Answers that are read under the wrong ε, the wrong subsets or the wrong mechanism give a posterior that looks as
-    certain as any other. This check finds those that no θ explains.
+    Answers that are read with the wrong ε, subsets or mechanism give a posterior that looks as certain as any other.
+    This check finds answers that no θ explains.
 
     Parameters
     ----------
     tree : DataTree
-        Of `sample`, or of `pymc.sample` for a model with `PrivateResponse`. Its draws play no part, but must be shares
-        of the same categories: the check is of the answers alone, whatever the prior and the sampler.
+        From `sample`, or from `pymc.sample` for a model with `PrivateResponse`. Its draws must be shares of the same
+        categories, but are not used: the check is of the answers alone, whatever the prior and the sampler.
     responses : Responses or Gathered
-        The answers; by default those in the group ``responses`` of the tree. A tree of `pymc.sample` has none.
+        The answers; by default those in the group ``responses`` of the tree, which a tree of `pymc.sample` lacks.
     var_name : str, optional
         The variable with the shares; by default ``theta``, or else the only one that sums to one along a dimension. It
         may have further dimensions, such as region. The check is then of all answers together. It assumes that
@@ -43,29 +43,30 @@ def goodness_of_fit(
 
     Notes
     -----
-    **What is counted.** SRR, unary encoding and local hashing: each category (of more than 500 categories, 500 that are
-    evenly spaced). RRRR: each category inside and outside the published subset, and answers inside the subset by its
+    **What is counted.** SRR, unary encoding and local hashing: each category (of more than 500 categories, 500 evenly
+    spaced ones). RRRR: each category inside and outside the published subset, and answers inside the subset by its
     size. Hadamard response: each answer, up to 1,024 of them. Projective geometry response and count-mean sketch: each
-    answer; of more than 1,024, those orthogonal to a category or to a point that stands for none, and those of some of
-    the hashes. Subset selection: answers that hold a category, and that
-    hold both of two categories: neighbors in the list, or the most probable category and another. Counts with an
-    expectation below 10, if shares were even, are left out: SRR needs ten answers for each category to be checked.
+    answer; of more than 1,024, those orthogonal to a category or to a point without a category, and those of some of
+    the hashes. Subset selection: answers that contain a category, and answers that contain both of two categories:
+    neighbors in the list, or the most probable category and another. Counts with an expectation below 10 under even
+    shares are left out: SRR needs ten answers for each category to be checked.
 
     **Two tests.** At the true θ the squared distance of the counts follows χ². Its least value over vectors of sum 1,
     of whatever signs, follows χ² with ``spare`` degrees of freedom. What restricting θ to probabilities adds is at most
     χ² with the other ``freedom − spare``. The p-value is twice the smaller of the two, or the only one there is.
 
-    **False alarms.** At the level of 0.01, at most 1 % of right answers are said not to fit (the attribute
-    ``false_alarm``), for any true θ and prior. The second test alone is conservative: where ``spare`` is 0, hardly any
-    right answers are. `validation/goodness_of_fit.py` measures this rate for K = 2 to 500, and which faults are found.
+    **False alarms.** At the level of 0.01, at most 1 % of correct answers are said not to fit (the attribute
+    ``false_alarm``), for any true θ and prior. The second test alone is conservative: if ``spare`` is 0, hardly any
+    correct answers are. `validation/goodness_of_fit.py` measures this rate for K = 2 to 500, and shows which
+    faults are found.
 
-    **What can be found.** Where ``spare`` is above 0, a fault that moves the counts in a direction that no θ does.
-    Unary encoding has one such direction, the number of ones in an answer: an ε that is wrong by 10 % is found
-    with some thousand answers. RRRR has them where several subsets were published: wrong subsets and renamed answers
-    are found. Under subset selection, a set that is not drawn uniformly is found.
+    **What can be found.** If ``spare`` is above 0, a fault that moves the counts in a direction in which no θ moves
+    them. Unary encoding has one such direction, the number of ones in an answer: some thousand answers reveal an ε that
+    is wrong by 10 %. RRRR has such directions if several subsets were published: wrong subsets and renamed answers are
+    found. Under subset selection, sets that are not drawn uniformly are found.
 
-    **What cannot be found.** Answers of a smaller ε than stated look like answers of a more even θ, and those of a
-    slightly larger one like answers of a less even θ. Under SRR and subset selection they are not found, unless the
+    **What cannot be found.** Answers with a smaller ε than stated look like answers of a more even θ, and those with a
+    slightly larger ε like answers of a less even θ. Under SRR and subset selection they are not found, unless the
     larger ε leaves rare categories with fewer answers than any θ does. Renamed categories are not found without
     subsets.
 
@@ -81,7 +82,7 @@ def goodness_of_fit(
     import xarray as xr
 
     if not isinstance(tree, xr.DataTree):
-        theta_of(tree)  # says what a tree is
+        theta_of(tree)  # raises ValueError
     given = responses_of(tree) if responses is None else responses
     if given is None:
         shares_of(tree, var_name=var_name)

@@ -1,11 +1,11 @@
 """Grade samplers on the reference posteriors, each within a budget of time or of gradient evaluations.
 
-A sampler runs in a process of its own, so that one that hangs or crashes is stopped and told, and the others go on. On
-each reference it makes 250, 500, 1,000, … draws a chain, after as many that are discarded, as long as the next run is
-within the budget. The last run is graded; the error of every run, against its work, shows how fast it falls.
+Each sampler runs in a process of its own, so the others continue if one hangs or crashes. On each reference it makes
+250, 500, 1,000, … draws per chain, after as many tuning draws, as long as the next run is within the budget. The last
+run is graded; the errors of all runs show how fast the error falls with the work.
 
-Time is that of the processor, in all threads of the sampler's process: other programs on the machine hardly change it,
-and a sampler gains nothing by taking more cores. The clock on the wall only stops what hangs.
+Time is CPU time, in all threads of the sampler's process: other programs on the machine hardly change it, and a sampler
+gains nothing by taking more cores. Wall time only stops runs that hang.
 """
 
 import json
@@ -33,45 +33,40 @@ from adobest_pp._text import brief
 from adobest_pp._wording import verdict_in_words
 from adobest_pp.answers.draws import theta_of
 from adobest_pp.diagnostics import references
+from adobest_pp.diagnostics.comparison import MEANINGS as COMPARED
 from adobest_pp.diagnostics.comparison import compare
 from adobest_pp.diagnostics.references import Reference
 from adobest_pp.samplers.registry import Drawn, Sampler, resolve
 from adobest_pp.samplers.sampling import sample
 
-# Draws a chain of the first run and of the longest one.
+# Draws per chain of the first run and of the longest one.
 FIRST_DRAWS, MOST_DRAWS = 250, 4000
 RUNS = int(math.log2(MOST_DRAWS // FIRST_DRAWS)) + 1
 # The first call compiles, and is not timed. It may take this many seconds if the budget is smaller.
 TO_COMPILE = 60.0
-# A run is stopped after so many times its budget by the clock, whatever it has used of the processor.
+# A run is stopped after this many times its budget in wall time, however little CPU time it has used.
 PATIENCE = 10.0
-# Threads of linear algebra wait for each other busily, which would count. Settings of the caller's own win.
+# Threads of linear algebra wait for each other busily, which would count as CPU time. The caller's settings win.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 FAILED = "failed"
+SDS = "standard deviations of the reference"
 
 # Long name and units of each variable of the result.
 MEANINGS = {
     "verdict": (f"verdict of diagnostics.compare, or {FAILED!r}", ""),
     "fault": ("what the verdict rests on", ""),
     "in_words": ("the verdict in words, or why there is none", ""),
-    "problem": ("why a run ended before its time; nothing if none did", ""),
-    "mean_shift": ("largest difference of means to the reference", "standard deviations of the reference"),
+    "problem": ("why a run failed; empty if none did", ""),
+    "mean_shift": ("largest difference of means to the reference", SDS),
     "sd_ratio": ("standard deviation over that of the reference, where it is farthest from 1", "1"),
-    "tail_error": ("largest difference of the 5 % and 95 % quantiles", "standard deviations of the reference"),
-    "error": (
-        "root mean square over categories of mean_shift and sd_ratio − 1",
-        "standard deviations of the reference",
-    ),
-    "energy_p_value": ("permutation p-value of the energy distance", "1"),
-    "stein_discrepancy": ("kernel Stein discrepancy to the posterior density", "1"),
-    "stein_p_value": ("wild-bootstrap p-value of the Stein discrepancy", "1"),
-    "r_hat": ("largest rank-normalized split R-hat of a category", "1"),
-    "ess_bulk": ("smallest bulk effective sample size of a category", "draws"),
-    "ess_tail": ("smallest tail effective sample size of a category", "draws"),
+    "tail_error": COMPARED["tail_error"],
+    "error": ("root mean square over categories of mean_shift and sd_ratio − 1", SDS),
+    **{name: COMPARED[name] for name in ("energy_p_value", "stein_discrepancy", "stein_p_value")},
+    **{name: COMPARED[name] for name in ("r_hat", "ess_bulk", "ess_tail")},
     "draws": ("draws kept of each chain", "draws"),
-    "seconds": ("processor time of the run, of all threads", "s"),
+    "seconds": ("CPU time of the run, of all threads", "s"),
     "gradients": ("gradient evaluations of the run, on all answers", "1"),
-    "ess_per_second": ("smallest bulk effective sample size per second of the processor", "1/s"),
+    "ess_per_second": ("smallest bulk effective sample size per second of CPU time", "1/s"),
     "ess_per_gradient": ("smallest bulk effective sample size per gradient evaluation", "1"),
 }
 WORDS = ("verdict", "fault", "in_words", "problem")
@@ -96,53 +91,52 @@ def grade(
         What `sample` takes: a registered name such as ``"nuts"``; a function
         ``(responses, prior, draws, tune, chains, seed)`` that returns θ as an array of shape (chains, draws, K) or as a
         tree; or a step class. Where the prior is learned, `prior` is ``"learned"``, which a sampler takes if it was
-        registered with ``learned=True``. In the group ``"regression"`` a function is also given `covariates`, by name,
-        if it has that argument; `prior` is the sd of the normal prior of the coefficients, which it returns in an array
-        of shape (chain, draw, term, contrast): see `regression_model`. Samplers that cannot take one or the other fail
-        on that reference, with a sentence.
+        registered with ``learned=True``. In the group ``"regression"`` a function also gets `covariates`, by name, if
+        it has that argument; `prior` is the sd of the normal prior of the coefficients, and it returns these in an
+        array of shape (chain, draw, term, contrast): see `regression_model`. Samplers that take neither fail on these
+        references, and ``problem`` says why.
     group : str or sequence of str, optional
         Groups of `references.groups`; by default all.
     names : sequence of str, optional
         Names of `references.names`, in place of groups.
     budget : float, default 30
-        Seconds of the processor for a run on one reference. A run that takes longer is stopped, and the one before it
-        is graded.
+        Seconds of CPU time for a run on one reference. A run that takes longer is stopped, and the one before it is
+        graded.
     gradients : float, optional
-        Gradient evaluations for a run on one reference, in place of seconds: the budget then only stops what hangs.
+        Gradient evaluations for a run on one reference. `budget` then only stops runs that hang.
     chains : int, default 4
         Chains of each run.
     random_seed : int, default 1
-        The first run on a reference has this seed, the next the next one.
+        Seed of the first run on a reference; each further run adds 1.
     progressbar : bool, default True
         Whether to show a progress bar after two seconds.
 
     Returns
     -------
     xarray.Dataset
-        By sampler and reference: ``verdict`` and ``fault`` as of `compare`, or ``"failed"``; ``in_words``;
-        ``problem``, a sentence if a run raised an error, crashed, hung or returned no draws of the posterior;
+        By sampler and reference: ``verdict`` and ``fault`` as in `compare`, or ``"failed"``; ``in_words``;
+        ``problem``, a sentence if a run raised an error, crashed, hung or returned no valid draws;
         ``mean_shift``, ``sd_ratio`` and ``tail_error``, each of the worst category; ``error``, the root mean square of
         the differences of means and standard deviations, in sds of the reference; energy and Stein tests, R-hat,
-        effective sample sizes, ``seconds``, ``gradients``, ``ess_per_second`` and ``ess_per_gradient``. All are those
-        of the last run. By run also: ``run_error``, ``run_draws``, ``run_seconds`` and ``run_gradients``. The
+        effective sample sizes, ``seconds``, ``gradients``, ``ess_per_second`` and ``ess_per_gradient``. All are of the
+        last run. Also by run: ``run_error``, ``run_draws``, ``run_seconds`` and ``run_gradients``. The
         coordinate ``group`` has the group of each reference; the attributes give settings and versions.
 
     Notes
     -----
     **Gradient evaluations** are read from trees: from the attribute ``gradient_evaluations``, which a function sets on
-    its tree or in `samplers.Drawn`; from ``n_steps`` in ``sample_stats``, as of NUTS, for kept draws, and tuning counts
-    as much; or from what ``"sgld"`` and ``"sgld_cv"`` record, where a batch counts by its share of distinct answers.
-    Otherwise they are NaN, and a budget in `gradients` cannot be held.
+    its tree or in `samplers.Drawn`; from ``n_steps`` in ``sample_stats``, as NUTS records it for kept draws, where
+    tuning counts as much again; or from what ``"sgld"`` and ``"sgld_cv"`` record, where a batch counts by its share of
+    distinct answers. Otherwise they are NaN, and a run with a budget in `gradients` fails.
 
-    **Time** is that of the processor: of all threads of the sampler's process, and of processes that it started and
-    that have ended. So results do not depend on what else the machine does, and several cores gain nothing; nor is
-    what a graphics card does counted. The first call on a reference, which may compile, is not timed. What hangs
-    without using the processor is stopped by the clock, after ten times the budget. Without settings of your own in the
-    environment (``OMP_NUM_THREADS``), linear algebra has one thread. Windows cannot stop a run by the processor's time,
-    and there only the clock does.
+    **Time** is CPU time: of all threads of the sampler's process, and of processes that it started and that have ended.
+    So results do not depend on what else the machine does, and several cores gain nothing. Work of a graphics card does
+    not count. The first call on a reference, which may compile, is not timed. A run that hangs without using the CPU is
+    stopped after ten times the budget in wall time; on Windows this is the only limit. Unless you set
+    ``OMP_NUM_THREADS``, linear algebra has one thread.
 
     **Processes.** Each sampler has a process of its own, with the same module path. Functions are sent there by
-    cloudpickle, so that those of a notebook work. What they print goes to standard error.
+    cloudpickle, so those of a notebook work, too. What they print goes to standard error.
 
     See Also
     --------
@@ -185,7 +179,7 @@ class RunBudget(NamedTuple):
 
 
 class SamplerRun(NamedTuple):
-    """What one run returned, by chain, draw and as the reference has it; and what it cost."""
+    """The draws of one run, with the dimensions of the reference's, and what they cost."""
 
     values: NDArray[np.float64]
     seconds: float
@@ -193,11 +187,7 @@ class SamplerRun(NamedTuple):
 
 
 class NoDraws(Exception):
-    """A run that returned no draws, in a sentence; `stopped` if that is because its time was over."""
-
-    def __init__(self, sentence: str, stopped: bool = False) -> None:
-        super().__init__(sentence)
-        self.stopped = stopped
+    """A run returned no valid draws; the message says why."""
 
 
 def _check_samplers(samplers: Any) -> dict[str, Sampler]:
@@ -230,7 +220,6 @@ def _check_names(group: Any, names: Any) -> list[str]:
 def _graded(
     worker: "SamplerProcess", reference: Reference, limits: RunBudget, chains: int, seed: int
 ) -> dict[str, Any]:
-    """Run a sampler within its budget, and grade its last run."""
     name, runs, problem = reference.draws.attrs["reference"], list[SamplerRun](), ""
     try:
         worker.run(name, FIRST_DRAWS, chains, seed, max(limits.seconds, TO_COMPILE))
@@ -265,7 +254,7 @@ def _graded(
 
 
 def _work(run: SamplerRun, reference: Reference) -> dict[str, float]:
-    """Return what a run cost, and its error in sds of the reference, as `MEANINGS` says."""
+    """Return the cost of a run, and its error; see `MEANINGS`."""
     right = reference.parameters.values
     sd, right_sd = (values.std(axis=(0, 1)) for values in (run.values, right))
     shift = (run.values.mean(axis=(0, 1)) - right.mean(axis=(0, 1))) / right_sd
@@ -298,28 +287,30 @@ def _dataset(
 
 
 def as_records(result: xr.Dataset) -> dict[str, Any]:
-    """Return the result of `grade` as plain values for JSON: settings, and one record a sampler and reference.
+    """Return the result of `grade` as plain values for JSON: settings, and a record for each sampler and reference.
 
-    Values that are not known are None.
+    Unknown values are None.
     """
     records = []
     for sampler in result["sampler"].values.tolist():
         for name in result["reference"].values.tolist():
             row = result.sel(sampler=sampler, reference=name)
             record = {"sampler": sampler, "reference": name, "group": row["group"].item()}
-            record |= {key: _plain(row[key].item()) for key in MEANINGS}
+            record |= {key: plain(row[key].item()) for key in MEANINGS}
             done = row["run_error"].notnull().values
             runs = {key: row[f"run_{key}"].values[done].tolist() for key in BY_RUN}
-            record["runs"] = {key: [_plain(value) for value in values] for key, values in runs.items()}
+            record["runs"] = {key: [plain(value) for value in values] for key, values in runs.items()}
             records.append(record)
-    return {"settings": {str(key): _plain(value) for key, value in result.attrs.items()}, "grades": records}
+    return {"settings": {str(key): plain(value) for key, value in result.attrs.items()}, "grades": records}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value for JSON: of NumPy as one of Python, and None for NaN and infinity."""
+    value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-# The process of a sampler. Messages are pickles behind their length.
+# The process of a sampler. A message is the length of a pickle, and the pickle.
 
 PROGRAM = "import sys; sys.path[:0] = {path!r}; from adobest_pp.diagnostics.grading import serve; serve()"
 
@@ -357,13 +348,12 @@ class SamplerProcess:
             reply = pickle.loads(_receive(process.stdout))
         except (OSError, EOFError):
             self._end()
+            limit = f"{seconds:g} s of CPU time"
             if over.is_set():
-                waited = f"{PATIENCE * seconds:g} s on the clock, and {seconds:g} s of the processor were its budget"
-                raise NoDraws(f"stopped, as {draws} draws took longer than {waited}", stopped=True) from None
-            if process.returncode == -OUT_OF_TIME:
-                spent = f"{seconds:g} s of the processor"
-                raise NoDraws(f"stopped, as {draws} draws took longer than {spent}", stopped=True) from None
-            raise NoDraws(f"its process crashed (exit code {process.returncode})") from None
+                limit = f"{PATIENCE * seconds:g} s of wall time, with a budget of {limit}"
+            elif process.returncode != -OUT_OF_TIME:
+                raise NoDraws(f"its process crashed (exit code {process.returncode})") from None
+            raise NoDraws(f"stopped, as {draws} draws took longer than {limit}") from None
         finally:
             timer.cancel()
         if isinstance(reply, str):
@@ -412,9 +402,9 @@ def _receive(stream: Any) -> bytes:
 
 
 def serve() -> None:
-    """Answer requests for runs until the input ends: the program of a worker."""
+    """Answer requests for runs until the input ends: the program of the process."""
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a sampler prints must not get between the replies
+    os.dup2(2, 1)  # so that what a sampler prints does not mix with the replies
     try:
         sampler, problem = pickle.loads(_receive(source)), ""
     except Exception as error:  # whatever its module raises
@@ -438,18 +428,18 @@ def serve() -> None:
         _send(sink, pickle.dumps(reply))
 
 
-# The signal that ends a process whose time of the processor is over.
+# The signal that ends a process which has used up its CPU time.
 OUT_OF_TIME = getattr(signal, "SIGPROF", 0)
 
 
 def _stop_after(seconds: float) -> None:
-    """End this process after so many seconds of the processor, in all its threads; 0 takes that back."""
+    """End this process after this many seconds of CPU time, in all its threads; 0 cancels that."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def processor_seconds() -> float:
-    """Return the time of the processor of this process, and of processes that it started and that have ended."""
+    """Return the CPU time of this process, and of processes that it started and that have ended."""
     past = os.times()
     return time.process_time() + past.children_user + past.children_system
 
@@ -502,7 +492,7 @@ def _run_regression(sampler: Sampler, reference: Reference, draws: int, chains: 
 
 
 def gradients_of(tree: xr.DataTree, draws: int, rows: int) -> float:
-    """Return the gradient evaluations, each on all rows, of a run that tuned for as many draws; NaN if not known."""
+    """Return the gradient evaluations on all rows of a run with as many tuning draws as draws; NaN if not known."""
     if "gradient_evaluations" in tree.attrs:
         return float(tree.attrs["gradient_evaluations"])
     if "sample_stats" in tree and "n_steps" in tree["sample_stats"]:

@@ -1,9 +1,9 @@
-"""Reference posteriors: named answers with certified draws, so that people can grade samplers of their own.
+"""Reference posteriors: named answers with certified draws, to grade samplers with.
 
 The archive is part of the package, and its numbers are the same for everybody. ``references.json`` in the folder
 ``reference_archive`` describes each reference: mechanism, prior, true shares, seed, certificate, and the SHA-256 of its
 two Parquet files, one with the answers and one with the draws. ``README.md`` beside it says how to read them from other
-languages, and ``python -m validation.build_references`` made them. The idea is that of posteriordb [1]_.
+languages; ``python -m validation.build_references`` makes them. The idea comes from posteriordb [1]_.
 
 References
 ----------
@@ -38,11 +38,11 @@ class Reference(NamedTuple):
     Attributes
     ----------
     responses : Responses
-        What a sampler is given.
+        The answers that a sampler gets.
     draws : xarray.DataTree
-        With ``posterior/theta``; or of a regression with ``posterior/coefficient`` as of `regression_model`, and with
+        With ``posterior/theta``; for a regression with ``posterior/coefficient`` as from `regression_model`, and with
         ``constant_data/covariates``. The attributes have the prior, the name and group of the reference, the truth, and
-        what was certified.
+        the certified properties.
     """
 
     responses: Responses
@@ -50,14 +50,14 @@ class Reference(NamedTuple):
 
     @property
     def covariates(self) -> xr.DataArray | None:
-        """The covariates of a regression, by response and covariate; otherwise None."""
+        """The covariates, by response and covariate; None without a regression."""
         if "constant_data" not in self.draws.children:
             return None
         return self.draws["constant_data"].to_dataset()["covariates"]
 
     @property
     def parameters(self) -> xr.DataArray:
-        """The draws of what is sampled: θ, or the coefficients of a regression."""
+        """The draws: of θ, or of the coefficients of a regression."""
         return self.draws["posterior"].to_dataset()["theta" if self.covariates is None else "coefficient"]
 
     def __repr__(self) -> str:
@@ -145,7 +145,7 @@ def load(name: str) -> Reference:
         attributes: dict[str, Any] = {"prior_sd": prior["sd"]}
     else:
         theta = _numbered(columns, "theta", responses.n_categories).reshape(*shape, -1)
-        theta /= theta.sum(axis=-1, keepdims=True)  # rounded as they are, they do not sum to 1
+        theta /= theta.sum(axis=-1, keepdims=True)  # stored shares are rounded, and do not sum to 1
         variables["theta"] = (("chain", "draw", "category"), theta)
         if "concentration" in columns:
             variables["concentration"] = (("chain", "draw"), columns["concentration"].reshape(shape))
@@ -163,7 +163,7 @@ def load(name: str) -> Reference:
 
 
 def _numbered(columns: dict[str, NDArray[Any]], name: str, count: int) -> NDArray[Any]:
-    """Return the columns name_0, name_1, … beside each other."""
+    """Return the columns name_0, name_1, … as one array, along a last axis."""
     return np.stack([columns[f"{name}_{i}"] for i in range(count)], axis=-1)
 
 

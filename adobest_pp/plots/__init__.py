@@ -1,6 +1,6 @@
-"""Figures, with matplotlib. Each function takes what to draw and returns the axes that it drew on.
+"""Figures, with matplotlib. Each function takes data and returns the axes that it drew on.
 
-Names are imported on first use, so that a picture of a matrix does not wait for ArviZ.
+Names are imported on first use, so that a heat map of a matrix does not wait for ArviZ.
 """
 
 from typing import TYPE_CHECKING
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from adobest_pp.plots.draws import plot_estimates as plot_estimates
     from adobest_pp.plots.draws import plot_ranked as plot_ranked
     from adobest_pp.plots.draws import plot_ranks as plot_ranks
+    from adobest_pp.plots.draws import plot_shares as plot_shares
     from adobest_pp.plots.draws import plot_traces as plot_traces
     from adobest_pp.plots.mechanisms import plot_belief as plot_belief
     from adobest_pp.plots.mechanisms import plot_channel as plot_channel
     from adobest_pp.plots.mechanisms import plot_efficiency as plot_efficiency
     from adobest_pp.plots.mechanisms import plot_honest_response as plot_honest_response
     from adobest_pp.plots.mechanisms import plot_plan as plot_plan
-    from adobest_pp.plots.shares import plot_shares as plot_shares
     from adobest_pp.plots.simplex import plot_simplex as plot_simplex
 
 _HOMES = {
@@ -41,7 +41,7 @@ _HOMES = {
     "plot_plan": "mechanisms",
     "plot_ranked": "draws",
     "plot_ranks": "draws",
-    "plot_shares": "shares",
+    "plot_shares": "draws",
     "plot_simplex": "simplex",
     "plot_traces": "draws",
 }

@@ -1,4 +1,4 @@
-"""What figures share: colors and markers for color-blind readers, axes, labels in any script, and files."""
+"""Shared by all figures: colors and markers for color-blind readers, axes, labels in any script, and files."""
 
 import logging
 import unicodedata
@@ -37,17 +37,18 @@ def look(i: int) -> dict[str, Any]:
 
 
 def widths(i: int, n: int) -> dict[str, float]:
-    """Return widths of the i-th of n lines that fall with i, so that lines below equal ones can be seen."""
+    """Return the widths of the i-th of n lines: they fall with i, so that a line below an equal one can be seen."""
     return {"linewidth": 1.5 + 0.6 * (n - 1 - i), "markersize": 5 + 0.9 * (n - 1 - i)}
 
 
-def number_log_axis(axis: Any) -> None:
-    """Label a logarithmic axis with 0.1, 0.2, 0.5, 1, …, as many numbers as there is room for."""
-    low, high = axis.get_view_interval()
-    subs = next((subs for ratio, subs in NUMBERED if high <= ratio * low), (1,))
-    axis.set_major_locator(LogLocator(subs=subs, numticks=9) if subs else AutoLocator())
-    axis.set_major_formatter("{x:,g}")
-    axis.set_minor_formatter(NullFormatter())
+def number_log_axis(*axes: Any) -> None:
+    """Label logarithmic axes with 0.1, 0.2, 0.5, 1, …, with as many numbers as there is room for."""
+    for axis in axes:
+        low, high = axis.get_view_interval()
+        subs = next((subs for ratio, subs in NUMBERED if high <= ratio * low), (1,))
+        axis.set_major_locator(LogLocator(subs=subs, numticks=9) if subs else AutoLocator())
+        axis.set_major_formatter("{x:,g}")
+        axis.set_minor_formatter(NullFormatter())
 
 
 def legend_beside(panel: Any, *entries: Any) -> None:
@@ -104,8 +105,7 @@ def check_categories(categories: Any, known: Sequence[str]) -> list[str]:
     return labels
 
 
-# Labels: names of categories and samplers are data, and are shown as they are.
-
+# Labels: names of categories and samplers are data, and are shown unchanged.
 
 LONGEST = 24
 
@@ -132,10 +132,9 @@ def legend_entry(label: Any) -> str:
 
 # Fonts for labels in any script: an installed font that has the characters, or else their code points.
 
-
 logger = logging.getLogger("adobest_pp")
 
-# This font has a box for every character. Never choose it.
+# This font has only a box for every character.
 LAST_RESORT = "Last Resort"
 NORMAL = 400
 
@@ -150,7 +149,7 @@ def readable(text: str) -> str:
     return " ".join(shown.split())
 
 
-def legible(axes: Any) -> Any:
+def legible[T](axes: T) -> T:
     """Give every text of the figure the fonts that it needs, and return the axes."""
     for axis in np.asarray(axes, dtype=object).ravel()[:1]:
         for text in axis.figure.findobj(Text):
@@ -218,8 +217,7 @@ def _warn(missing: tuple[int, ...]) -> None:
     )
 
 
-# Files: the same figure gives the same bytes, so there are no dates and no random names in them.
-
+# Files: the same figure gives the same bytes, so they contain no dates and no random names.
 
 METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
 

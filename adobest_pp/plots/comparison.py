@@ -1,4 +1,4 @@
-"""Are the draws right, and at what cost? Comparison with a reference, calibration, contraction, error against work."""
+"""Are the draws correct, and what do they cost? Comparison, calibration, contraction, and error against work."""
 
 import textwrap
 from collections.abc import Sequence
@@ -50,8 +50,8 @@ def plot_comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> N
     Returns
     -------
     array of matplotlib axes, of shape (4,)
-        By category: the difference of means and the ratio of standard deviations to the reference, with open markers
-        where they are within Monte Carlo error, and the errors of quantiles. By sampler: effective draws per second.
+        By category: the difference of means and the ratio of standard deviations, with open markers where they are
+        within Monte Carlo error, and the errors of quantiles. By sampler: effective draws per second.
 
     Examples
     --------
@@ -92,8 +92,7 @@ def plot_comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> N
         handles, labels = panels[2].get_legend_handles_labels()
         title = "Mean and standard deviation: open markers are within Monte Carlo error"
         panels[0].figure.legend(handles, labels, loc="outside lower center", frameon=False, title=title)
-    legible(panels)
-    return panels
+    return legible(panels)
 
 
 def plot_grades(dataset: xr.Dataset, work: str = "seconds", axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
@@ -146,8 +145,7 @@ def plot_grades(dataset: xr.Dataset, work: str = "seconds", axes: Sequence[Any] 
     handles, labels = panels[0].get_legend_handles_labels()
     title = "Filled: indistinguishable from the reference"
     panels[0].figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, title=title)
-    legible(panels)
-    return panels
+    return legible(panels)
 
 
 # ArviZ's plot_ecdf_pit tests each category alone; this envelope holds for all of them at once.
@@ -156,9 +154,9 @@ def plot_calibration(
 ) -> NDArray[np.object_]:
     """Plot whether a sampler is calibrated: ranks of the truth among its draws, and coverage of its intervals.
 
-    If the draws are right, all curves of ranks stay within the envelope with the stated probability. A curve above zero
-    on the left and below on the right means that intervals are too narrow; the reverse means that they are too wide. A
-    curve that stays on one side is a bias.
+    If the draws are correct, all curves of ranks stay within the envelope with the stated probability. A curve above
+    zero on the left and below on the right means that intervals are too narrow; the reverse means that they are too
+    wide. A curve that stays on one side shows a bias.
 
     Parameters
     ----------
@@ -167,7 +165,7 @@ def plot_calibration(
     axes : sequence of 2 matplotlib axes, optional
         Where to draw; a new figure by default.
     highlight : int, default 12
-        The most categories to draw in color and name, those with the smallest p-values.
+        The most categories to color and name: those with the smallest p-values.
 
     Returns
     -------
@@ -212,17 +210,15 @@ def plot_calibration(
     lowest = min(levels.min(), dataset.coverage.values.min()) - 0.1
     panels[1].set(xlim=(levels.min() - 0.1, 1), ylim=(max(0, lowest), 1.02))
     panels[0].margins(x=0)
-    # The categories are the same in both panels, so name them once.
+    # Both panels have the same categories, so name them once.
     entries = {
         label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     legend_beside(panels[1], entries.values(), entries)
-    legible(panels)
-    return panels
+    return legible(panels)
 
 
 def _comparison_axes(dataset: xr.Dataset) -> list[Any]:
-    """Return new panels: three side by side, with the categories on the left, and a wide one below."""
     heights = (0.8 + 0.32 * dataset.sizes["category"], 0.6 + 0.45 * dataset.sizes["sampler"])
     figure = plt.figure(figsize=(11, sum(heights) + 1.2), layout="constrained")
     panels = figure.subplot_mosaic("012;333", height_ratios=heights)
@@ -258,17 +254,16 @@ def _efficiency(panel: Any, dataset: xr.Dataset) -> None:
     panel.set(title="Mixing", xlabel=f"smallest bulk {measured}")
 
 
-# How fast posteriors close in on the truth, and how often the best question was asked.
-
+# How fast posteriors contract around the truth, and how often the best question was asked.
 
 CONTRACTION = ("label", "n", "error", "error_se", "radius", "bvm", "slope", "slope_se", "runs")
 
 
 def plot_contraction(result: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
-    """Plot how fast posteriors close in on the truth: squared error and radius against the number of responses.
+    """Plot how fast posteriors contract around the truth: squared error and radius against the number of responses.
 
-    The dashed line of the error is the prediction of the Bernstein–von Mises theorem: one grey line if it is the same
-    for all labels, otherwise one in the color of each label.
+    The dashed line is the error that the Bernstein–von Mises theorem predicts: one gray line if it is the same for all
+    labels, otherwise one in the color of each label.
 
     Parameters
     ----------
@@ -296,39 +291,29 @@ def plot_contraction(result: xr.Dataset, axes: Sequence[Any] | None = None) -> N
     shared = bool((result["bvm"] == result["bvm"].isel(label=0)).all())
     for i, label in enumerate(result["label"].values):
         part = result.sel(label=label).dropna("n", subset=["error"])
-        _draw_label(panels, part, label, look(i))
+        n, error, spread, bvm = (part[name].values for name in ("n", "error", "error_se", "bvm"))
+        slope, slope_se = float(part["slope"]), float(part["slope_se"])
+        # The checkpoints of a single run are not independent, so its standard error would be too small.
+        figures = f"{slope:.2f} ± {slope_se:.2f}" if int(part["runs"]) > 1 else f"{slope:.2f}"
+        name = legend_entry(label)
+        entry = f"{name}: slope " + figures.replace("-", "−") if np.isfinite(slope) else name
+        panels[0].errorbar(n, error, yerr=spread if np.isfinite(spread).all() else None, label=entry, **look(i))
+        panels[1].plot(n, part["radius"].values, label=name, **look(i))
         if i == 0 or not shared:
-            _draw_bvm(panels[0], part, "0.4" if shared else look(i)["color"])
+            known, color = np.isfinite(bvm), "0.4" if shared else look(i)["color"]
+            panels[0].plot(n[known], bvm[known], color=color, linestyle="--")
     probability = 100 * float(result.attrs["probability"])
     for panel in panels:
         panel.set(xscale="log", yscale="log", xlabel="number of responses n")
         panel.grid(alpha=0.3)
-        number_log_axis(panel.xaxis)
-        number_log_axis(panel.yaxis)
+        number_log_axis(panel.xaxis, panel.yaxis)
     if np.isfinite(result["bvm"]).any():
         panels[0].plot([], [], color="0.4", linestyle="--", label="Bernstein–von Mises: 2 Tr I⁻¹ / n")
     panels[0].set(ylabel="E‖θ − θ*‖²", title="Squared error of the posterior")
     panels[1].set(ylabel="radius of the ball around θ*", title=f"Ball with {probability:g} % of the posterior")
     for panel in panels:
         panel.legend(frameon=False)
-    legible(panels)
-    return panels
-
-
-def _draw_label(panels: NDArray[np.object_], part: xr.Dataset, label: str, style: dict[str, Any]) -> None:
-    n, slope, error = part["n"].values, float(part["slope"]), float(part["slope_se"])
-    # The checkpoints of a single run are not independent, so its standard error would be too small.
-    figures = f"{slope:.2f} ± {error:.2f}" if int(part["runs"]) > 1 else f"{slope:.2f}"
-    name = legend_entry(label)
-    entry = f"{name}: slope " + figures.replace("-", "−") if np.isfinite(slope) else name
-    spread = part["error_se"].values if np.isfinite(part["error_se"].values).all() else None
-    panels[0].errorbar(n, part["error"].values, yerr=spread, label=entry, **style)
-    panels[1].plot(n, part["radius"].values, label=name, **style)
-
-
-def _draw_bvm(panel: Any, part: xr.Dataset, color: str) -> None:
-    known = np.isfinite(part["bvm"].values)
-    panel.plot(part["n"].values[known], part["bvm"].values[known], color=color, linestyle="--")
+    return legible(panels)
 
 
 PANELS = {"frequency": "in windows", "cumulative": "since the first person"}
@@ -376,19 +361,17 @@ def plot_best_subset(result: xr.Dataset, axes: Sequence[Any] | None = None) -> N
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("frequency of Sₜ = S*")
     legend_beside(panels[-1])
-    legible(panels)
-    return panels
+    return legible(panels)
 
 
 # Error against work, and the samplers that no other beats in both.
-
 
 COSTS = {"cpu_seconds": "seconds of CPU", "gradients": "gradients of rows of evidence"}
 FRONTIER = ("sampler", "length", "distance", *COSTS)
 
 
 def is_on_frontier(cost: NDArray[np.float64], error: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which points are finite and not beaten by one that is as good in both and better in one.
+    """Tell which points are finite, and not beaten by a point that is as good in both and better in one.
 
     Examples
     --------
@@ -411,7 +394,7 @@ def plot_frontier(points: xr.Dataset, axes: Sequence[Any] | None = None) -> NDAr
     ----------
     points : xarray.Dataset
         By ``sampler`` and ``length``: ``distance``, ``cpu_seconds`` and ``gradients``. A line joins the lengths of a
-        sampler. A name of three words (diffusion, gradient, step) has the color of its first two.
+        sampler. Names of three words (diffusion, gradient, step) with the first two in common share a color.
     axes : sequence of two matplotlib axes, optional
         For seconds and for gradients; a new figure by default.
 
@@ -438,11 +421,15 @@ def plot_frontier(points: xr.Dataset, axes: Sequence[Any] | None = None) -> NDAr
         drawn: set[str] = set()
         for name in names:
             family = " ".join(name.split(" ")[:2])
-            one = points.sel(sampler=name)
-            style = _look(families.index(family)) | {"label": None if family in drawn else family}
-            panel.plot(one[cost].values, one["distance"].values, **style)
+            i, one = families.index(family), points.sel(sampler=name)
+            line = {"linestyle": ("-", "--", ":")[i // len(COLORS) % 3], "linewidth": 0.8, "markersize": 5}
+            entry = None if family in drawn else family
+            panel.plot(one[cost].values, one["distance"].values, label=entry, **look(i) | line)
             drawn.add(family)
-        _draw_frontier(panel, points[cost].values, points["distance"].values)
+        on = is_on_frontier(points[cost].values, points["distance"].values)
+        x, y = points[cost].values[on], points["distance"].values[on]
+        order = np.argsort(x)
+        panel.step(x[order], y[order], where="post", color="0.3", linewidth=2.5, alpha=0.4, label="frontier")
         panel.set(xscale="log", yscale="log", xlabel=label)
         panel.grid(alpha=0.3, which="both")
         number_log_axis(panel.yaxis)
@@ -450,13 +437,3 @@ def plot_frontier(points: xr.Dataset, axes: Sequence[Any] | None = None) -> NDAr
     panels[0].set_ylabel("error, in sd of the reference")
     legend_beside(panels[1])
     return panels
-
-
-def _look(i: int) -> dict[str, Any]:
-    return look(i) | {"linestyle": ("-", "--", ":")[i // len(COLORS) % 3], "linewidth": 0.8, "markersize": 5}
-
-
-def _draw_frontier(panel: Any, cost: NDArray[np.float64], error: NDArray[np.float64]) -> None:
-    on = is_on_frontier(cost, error)
-    order = np.argsort(cost[on])
-    panel.step(cost[on][order], error[on][order], where="post", color="0.3", linewidth=2.5, alpha=0.4, label="frontier")

@@ -1,4 +1,4 @@
-"""Draws of several samplers side by side: what they estimate, how their chains move, and whether the chains agree."""
+"""Estimated shares with their intervals, and the draws of samplers: how chains move, and whether they agree."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
-from arviz_plots import PlotCollection, plot_ecdf_pit, plot_trace
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
@@ -17,6 +16,7 @@ from adobest_pp.plots._common import (
     COLORS,
     check_axes,
     check_categories,
+    check_result,
     legend_entry,
     legible,
     look,
@@ -24,15 +24,66 @@ from adobest_pp.plots._common import (
     shorten,
 )
 
-# The most points of a line: more would not be seen.
+# The most categories that `plot_shares` draws: the largest.
+MOST_DRAWN = 30
+# The most points of a line: more would not be visible.
 MOST_TRACED = 500
 MOST_RANKED = 2000
 
-# This many letters fit beside a row of panels.
+# This many characters fit beside a row of panels.
 LONGEST_ROW = 14
 
 # Labels beside points: their tilt in degrees, and the least distance of two lines in points.
 _TILT, _LINE = 35, 9.0
+
+
+def plot_shares(table: xr.Dataset, group: str | None = None, ax: Any = None) -> Any:
+    """Plot the shares of `adobest_pp.estimate` with their intervals.
+
+    Parameters
+    ----------
+    table : xarray.Dataset
+        The result of `adobest_pp.estimate`.
+    group : str, optional
+        The group to draw; everybody by default.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1] * 20, categories=["no", "yes"])
+    >>> ax = ad.plots.plot_shares(ad.estimate(responses))
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['no', 'yes']
+    """
+    check_result(table, "table", "adobest_pp.estimate", ("share", "lower", "upper", "group"), ("probability",))
+    known = table["group"].values.tolist()
+    chosen = known[0] if group is None else group
+    if chosen not in known:
+        raise ValueError(f"group must be one of {', '.join(map(repr, known))}, got {chosen!r}")
+    one = table.sel(group=chosen)
+    by_share = np.argsort(-one["share"].values, kind="stable")
+    drawn = by_share[:MOST_DRAWN] if by_share.size > MOST_DRAWN else np.arange(by_share.size)
+    one = one.isel(category=drawn)
+    (ax,) = check_axes(ax, 1, "one", (7.5, 0.9 + 0.36 * drawn.size))
+    share, low, high = (100 * one[name].values for name in ("share", "lower", "upper"))
+    places = np.arange(drawn.size)
+    ax.barh(places, share, height=0.62, color="#cfe0ee")
+    bars = np.maximum([share - low, high - share], 0)
+    ax.errorbar(share, places, xerr=bars, linestyle="none", marker="o", color=COLORS[0], capsize=3, markersize=5)
+    ax.set_yticks(places, [shorten(label) for label in one["category"].values.tolist()])
+    ax.set(
+        ylim=(drawn.size - 0.4, -0.6),
+        xlabel=f"per cent of people; the line is the {100 * float(table.attrs['probability']):g} % range",
+        xlim=(0, None),
+    )
+    ax.spines[["top", "right"]].set_visible(False)
+    return legible(ax)
 
 
 # ArviZ's plot_forest has neither intervals that start at zero, nor covering intervals, nor bars of the truth.
@@ -44,8 +95,8 @@ def plot_estimates(
 ) -> Any:
     """Plot the estimated share of each category with its 95 % interval, samplers beside each other.
 
-    A point is the posterior mean. A single run has the intervals of `intervals.summary`, which cover whatever the
-    shares are. Several runs are there to be compared, and have the shortest intervals with 95 % of the draws
+    A point is the posterior mean. A single run has the intervals of `intervals.summary`, which cover the truth whatever
+    the shares are. Several runs, to be compared, have the shortest intervals with 95 % of the draws
     (`intervals.shortest_intervals`).
 
     Parameters
@@ -53,12 +104,12 @@ def plot_estimates(
     draws : mapping of str to DataTree
         Trees of `sample`, with ``posterior/theta`` by chain, draw and category.
     truth : array of shape (K,), optional
-        The true shares of all categories, drawn as bars. They are matched by label if they have labels (xarray,
-        pandas); otherwise they are in the order of the first tree's categories.
+        The true shares of all categories, drawn as bars: by label (of xarray or pandas), or in the order of the
+        categories of the first tree.
     categories : sequence of labels, optional
         The categories to draw; all by default.
-    ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+    ax
+        As in `plot_shares`.
 
     Returns
     -------
@@ -81,9 +132,7 @@ def plot_estimates(
     if shares is not None:
         ax.barh(places, [shares[known.index(label)] for label in labels], height=0.8, color="0.88", label="true share")
     for i, (name, theta) in enumerate(thetas.items()):
-        # A single run of `sample` gets the intervals that people are shown.
-        is_run = len(draws) == 1 and {"prior_concentration", "n_responses"} <= set(draws[name].attrs)
-        shown = summary(draws[name] if is_run else theta).sel(category=labels)
+        shown = summary(_run_of(draws[name], theta) if len(draws) == 1 else theta).sel(category=labels)
         mean, low, high = (shown[column].values for column in ("mean", "lower", "upper"))
         y = places + 0.6 * ((i + 0.5) / len(thetas) - 0.5)
         bars = np.maximum([mean - low, high - mean], 0)
@@ -94,8 +143,7 @@ def plot_estimates(
     ax.grid(axis="x", alpha=0.3)
     ax.set_axisbelow(True)
     ax.legend(frameon=False)
-    legible(ax)
-    return ax
+    return legible(ax)
 
 
 def plot_ranked(
@@ -103,8 +151,8 @@ def plot_ranked(
 ) -> Any:
     """Plot the estimated shares of many categories against their rank, on logarithmic axes, with 95 % intervals.
 
-    A point is the posterior mean, the largest first. The band is that of the intervals of `intervals.summary`; where it
-    reaches the lower edge of the figure, the share may be zero. Works for two categories and for ten thousand.
+    A point is the posterior mean, the largest first. The band shows the intervals of `intervals.summary`; where it
+    reaches the lower edge of the figure, the share may be zero. There may be two categories or ten thousand.
 
     Parameters
     ----------
@@ -113,12 +161,11 @@ def plot_ranked(
     threshold : float, optional
         A share, drawn as a line. The categories that are surely above it (`intervals.above`) are drawn as stars.
     truth : array of shape (K,), optional
-        The true shares, drawn as small dots: by label if they have labels (xarray, pandas), otherwise in the order of
-        the tree's categories.
+        The true shares, drawn as small dots, as in `plot_estimates`.
     labels : int, default 10
-        How many of the largest have their labels beside them, at most: a label that would cover another is left out.
-    ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        How many of the largest categories to label at most: a label that would cover another is left out.
+    ax
+        As in `plot_shares`.
 
     Returns
     -------
@@ -138,8 +185,8 @@ def plot_ranked(
     known = theta["category"].values.tolist()
     shares = None if truth is None else check_probabilities(truth, len(known), "truth", known)
     n_labels = check_integer(labels, "labels", 0)
-    is_run = {"prior_concentration", "n_responses"} <= set(tree.attrs)
-    shown = summary(tree if is_run else theta)
+    run = _run_of(tree, theta)
+    shown = summary(run)
     (ax,) = check_axes(ax, 1, "one", (8, 5))
     order = np.argsort(-shown["mean"].values, kind="stable")
     mean, low, high = (shown[column].values[order] for column in ("mean", "lower", "upper"))
@@ -153,7 +200,7 @@ def plot_ranked(
     if shares is not None:
         ax.plot(rank, np.maximum(shares[order], floor), ".", color="0.3", markersize=3, label="true share", **points)
     if threshold is not None:
-        sure = set(above(tree if is_run else theta, threshold)["category"].values.tolist())
+        sure = set(above(run, threshold)["category"].values.tolist())
         listed = np.array([known[i] in sure for i in order])
         ax.axhline(threshold, color="0.4", linestyle="--", linewidth=1, label=f"threshold, {threshold:.2g}")
         name = f"surely above it: {len(sure):,}"
@@ -164,16 +211,19 @@ def plot_ranked(
         place = {"xytext": (4, 4), "textcoords": "offset points", "rotation": _TILT, "fontsize": "small"}
         ax.annotate(names[i], (rank[i], high[i]), **place)
     ax.set(xlabel="rank of the estimate", ylabel="share of people, with 95 % intervals")
-    for axis in (ax.xaxis, ax.yaxis):
-        number_log_axis(axis)
+    number_log_axis(ax.xaxis, ax.yaxis)
     ax.grid(alpha=0.3)
     ax.legend(frameon=False, loc="lower left")
-    legible(ax)
-    return ax
+    return legible(ax)
+
+
+def _run_of(tree: xr.DataTree, theta: xr.DataArray) -> xr.DataTree | xr.DataArray:
+    """Return a tree of `sample`, which `intervals` reads the answers from; of another tree only θ."""
+    return tree if {"prior_concentration", "n_responses"} <= set(tree.attrs) else theta
 
 
 def _apart(places: NDArray[np.float64]) -> list[int]:
-    """Return which labels to write at these places, in points: each a line above those before it."""
+    """Return which labels to write at these places, in points, so that none covers another."""
     turn = math.radians(_TILT)
     height = places @ [-math.sin(turn), math.cos(turn)]  # across the tilted text
     kept: list[int] = []
@@ -184,7 +234,7 @@ def _apart(places: NDArray[np.float64]) -> list[int]:
 
 
 def _floor(mean: NDArray[np.float64], high: NDArray[np.float64]) -> float:
-    """Return the smallest share that a logarithmic axis shows: well below what the answers can tell from zero."""
+    """Return the smallest share on a logarithmic axis: well below what can be distinguished from zero."""
     return float(max(min(high.min() / 10, mean[mean > 0].min(initial=1.0)), high.min() / 100, 1e-9))
 
 
@@ -213,17 +263,19 @@ def plot_traces(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> 
     >>> ad.plots.plot_traces(draws, ["no", "yes"]).shape
     (1, 2)
     """
+    from arviz_plots import plot_trace
+
     thetas, labels = _chosen(draws, categories)
     panels = _grid(thetas, labels, "draw", "share of people", sharey="col")
     visuals = {"trace": {"width": 0.6, "alpha": 0.8}, **dict.fromkeys(("title", "xlabel", "ticklabels"), False)}
     for row, theta in zip(panels, thetas.values(), strict=True):
         data = _thinned(theta, MOST_TRACED).to_dataset(name="theta")
-        plot_trace(_as_tree(data), plot_collection=_collection(data, row), visuals=visuals)
+        plot_trace(xr.DataTree.from_dict({"posterior": data}), plot_collection=_collection(data, row), visuals=visuals)
     return panels
 
 
-# ArviZ's plot_rank spends seconds on a test that assumes independent draws, and cannot hide its findings, which also
-# occur in chains that have mixed.
+# ArviZ's plot_rank spends seconds on a test that assumes independent draws, and cannot hide its findings, of which
+# chains that have mixed have some, too.
 def plot_ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArray[np.object_]:
     """Plot how the ranks of each chain among all draws differ from uniform ones, with `arviz_plots.plot_ecdf_pit`.
 
@@ -252,6 +304,8 @@ def plot_ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> N
     >>> ad.plots.plot_ranks(draws, ["no", "yes"]).shape
     (1, 2)
     """
+    from arviz_plots import plot_ecdf_pit
+
     thetas, labels = _chosen(draws, categories)
     panels = _grid(thetas, labels, "rank among all draws, as a share", "ECDF − uniform", sharex=True, sharey=True)
     hidden = ("title", "xlabel", "ylabel", "suspicious_points", "p_value_text")
@@ -261,7 +315,7 @@ def plot_ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> N
         ranks = theta.azstats.compute_ranks(dim=["chain", "draw"], relative=True)
         data = _thinned(ranks, MOST_RANKED).to_dataset(name="theta")
         plot_ecdf_pit(
-            _as_tree(data),
+            xr.DataTree.from_dict({"posterior": data}),
             group="posterior",
             sample_dims=["draw"],
             plot_collection=_collection(data, row),
@@ -282,7 +336,7 @@ def _chosen(draws: Any, categories: Any) -> tuple[dict[str, xr.DataArray], list[
 def _grid(
     thetas: Mapping[str, Any], categories: Sequence[str], xlabel: str, ylabel: str, **shared: Any
 ) -> NDArray[np.object_]:
-    """Return panels with a row for each sampler and a column for each category, with their names."""
+    """Return named panels, with a row for each sampler and a column for each category."""
     size = (1.0 + 2.4 * len(categories), 0.8 + 1.5 * len(thetas))
     shape = (len(thetas), len(categories))
     figure, panels = plt.subplots(*shape, figsize=size, squeeze=False, layout="constrained", **shared)
@@ -302,12 +356,10 @@ def _thinned(values: xr.DataArray, most: int) -> xr.DataArray:
     return numbered.isel(draw=slice(None, None, -(-values.sizes["draw"] // most)))
 
 
-def _as_tree(data: xr.Dataset) -> xr.DataTree:
-    return xr.DataTree.from_dict({"posterior": data})
-
-
 def _collection(data: xr.Dataset, row: NDArray[np.object_]) -> Any:
     """Return what ArviZ draws on: a row of panels, one for each category, with a color for each chain."""
+    from arviz_plots import PlotCollection
+
     places = {"row_index": np.zeros(row.size, dtype=int), "col_index": np.arange(row.size), "plot": row}
     panels = xr.Dataset({name: ("category", values) for name, values in places.items()}, data["category"].coords)
     panels["figure"] = xr.DataArray(np.array(row[0].figure, dtype=object))

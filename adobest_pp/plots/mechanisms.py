@@ -1,4 +1,4 @@
-"""Mechanisms: what one private answer tells, and what a collection with them needs."""
+"""Mechanisms: what one private answer reveals, and how many people a collection needs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ from adobest_pp.plots._common import (
     widths,
 )
 
-# Larger matrices have no number in each cell, and fewer names beside them.
+# Larger matrices have no numbers in their cells, and fewer names beside them.
 MOST_NUMBERED = 12
 MOST_NAMED = 16
 # Up to this many columns there is room for large numbers.
@@ -41,8 +41,8 @@ def plot_channel(
 ) -> Any:
     """Plot the matrix of a mechanism as a heat map, with its privacy loss in the title.
 
-    A column holds the answers of a person with that true category; it sums to 100 %. The two framed cells have the
-    largest ratio of all pairs in a row. The logarithm of that ratio is the privacy loss.
+    A column has the probabilities of the answers of a person with that true category, and sums to 100 %. The two framed
+    cells have the largest ratio of all pairs in a row; its logarithm is the privacy loss.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def plot_channel(
 
     See Also
     --------
-    plot_belief : What one of the answers tells about a person.
+    plot_belief : What one answer reveals about a person.
 
     Examples
     --------
@@ -86,8 +86,7 @@ def plot_channel(
     _name_axis(ax.yaxis, answers)
     ax.set(xlabel="true category", ylabel="answer")
     ax.set_title("privacy loss: ∞" if np.isinf(loss) else f"privacy loss: ε = {loss:.3g}", fontsize="medium")
-    legible(ax)
-    return ax
+    return legible(ax)
 
 
 def plot_belief(
@@ -147,8 +146,7 @@ def plot_belief(
     ax.grid(axis="y", alpha=0.3)
     ax.set_axisbelow(True)
     ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
-    legible(ax)
-    return ax
+    return legible(ax)
 
 
 def _matrix_of(mechanism: Any, subset: Any, categories: Any) -> tuple[NDArray[np.float64], list[str]]:
@@ -185,7 +183,7 @@ def _worst_pair(matrix: NDArray[np.float64]) -> list[tuple[int, int]]:
 
 
 def _name_axis(axis: Any, names: Sequence[str]) -> None:
-    """Name rows or columns: only every second or third of many, and slanted if they are long."""
+    """Name rows or columns: of many only every second or third, and slanted if names are long."""
     step = -(-len(names) // MOST_NAMED)
     shown = [shorten(name) for name in names[::step]]
     slanted = axis.axis_name == "x" and max(map(len, shown)) * len(shown) > 48
@@ -206,8 +204,8 @@ def plot_honest_response(
 ) -> NDArray[np.object_]:
     """Plot the probability of an honest answer under RRRR against how uneven θ is, for several subset sizes.
 
-    The defaults are Figure 2 of [1]_. θ falls by the same factor from each category to the next; S holds the k
-    most probable. The dashed line is SRR, which does not depend on θ, and the dotted one the best size at each ratio.
+    The defaults are Figure 2 of [1]_. θ falls by the same factor from each category to the next; S contains the k most
+    probable. The dashed line is SRR, which does not depend on θ; the dotted one is the best size at each ratio.
 
     Parameters
     ----------
@@ -282,7 +280,6 @@ def _check_ratios(ratios: Sequence[float] | None) -> NDArray[np.float64]:
 
 # Plans and the efficiency of mechanisms.
 
-
 # The figure spans this factor below and above the people of the plan.
 REACH = 10.0
 
@@ -290,8 +287,8 @@ REACH = 10.0
 def plot_plan(plan: Plan, ax: Any = None) -> Any:
     """Plot the half-width of the 95 % intervals against the number of people, one line per mechanism.
 
-    Markers are the plan. Lines are the asymptotic formula, dotted where too few people answer for it to hold. The grey
-    line is the sampling error of honest answers.
+    Markers show the plan. Lines show the asymptotic formula, dotted where there are too few people for it to hold. The
+    gray line is the sampling error of honest answers.
 
     Parameters
     ----------
@@ -333,8 +330,7 @@ def plot_plan(plan: Plan, ax: Any = None) -> Any:
     ax.set(xscale="log", yscale="log", xlabel="people", ylabel="half-width of the 95 % interval, mean of categories")
     ax.set_ylim(top=min(ax.get_ylim()[1], 1.0))
     ax.grid(alpha=0.3, which="both")
-    number_log_axis(ax.xaxis)
-    number_log_axis(ax.yaxis)
+    number_log_axis(ax.xaxis, ax.yaxis)
     ax.legend(frameon=False)
     return ax
 

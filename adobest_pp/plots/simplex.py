@@ -32,8 +32,8 @@ def plot_simplex(
 ) -> NDArray[np.object_]:
     """Plot the posterior of three shares on a triangle: draws as points, the exact posterior behind them.
 
-    In a corner everybody has that category; in the middle the shares are equal. The shaded regions hold 50 % and 95 %
-    of the exact posterior, computed on a grid. Of a correct sampler, they hold 50 % and 95 % of the points.
+    At a corner everybody has that category; in the middle the shares are equal. The shaded regions hold 50 % and 95 %
+    of the exact posterior, computed on a grid. If the sampler is correct, they hold 50 % and 95 % of the points.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def plot_simplex(
     prior : float or array of shape (3,), default 1.0
         Concentration of the Dirichlet prior of the exact posterior.
     truth : array of shape (3,), optional
-        The true shares, drawn as a cross. They are matched by label if they have labels.
+        The true shares, drawn as a cross: by label (of xarray or pandas), or in the order of the draws.
     axes : sequence of matplotlib axes, optional
         One for each panel; a new figure by default.
 
@@ -87,8 +87,7 @@ def plot_simplex(
             panel.plot(x, y, ".", markersize=size, color=look(i + 1)["color"], alpha=alpha, zorder=3)
         if mark is not None:
             panel.plot(*mark, "X", color="black", markeredgecolor="white", markersize=9, zorder=5)
-    legible(panels)
-    return panels
+    return legible(panels)
 
 
 def _labels(thetas: Mapping[str, Any], responses: Responses | None) -> list[str]:
@@ -104,7 +103,6 @@ def _labels(thetas: Mapping[str, Any], responses: Responses | None) -> list[str]
 
 
 def _shade(panel: Any, responses: Responses, prior: ArrayLike, labels: list[str]) -> None:
-    """Shade the regions of the exact posterior."""
     posterior = grid_posterior(responses, prior)
     corners = CORNERS[[labels.index(label) for label in responses.categories]]
     x, y = np.moveaxis(posterior.theta @ corners, -1, 0)
@@ -117,7 +115,6 @@ def _shade(panel: Any, responses: Responses, prior: ArrayLike, labels: list[str]
 
 
 def _draw_triangle(panel: Any, labels: list[str]) -> None:
-    """Draw the edges, faint lines at the quarters, and the names of the corners."""
     for share in (0.25, 0.5, 0.75):
         for i in range(3):
             others = [j for j in range(3) if j != i]

@@ -35,7 +35,7 @@ from adobest_pp.samplers.choice import ESTIMATE_DRAWS, left_out, quick_sample, s
 from adobest_pp.samplers.sampling import sample
 from adobest_pp.samplers.sgld_cv.sampler import LEAST_TUNE
 
-# Where answers come from: a simulated poll, a file of people, or responses that were collected before.
+# The answers: of a simulated poll, of a file of people, or collected before.
 
 QUESTION = "Which party would you vote for?"
 PARTIES = ("North", "South", "East", "West", "Center", "Other")
@@ -44,33 +44,15 @@ SHARES = (0.34, 0.27, 0.18, 0.11, 0.07, 0.03)
 
 @dataclass(frozen=True)
 class Poll:
-    """A question, the randomized answers to it, and how they were collected.
-
-    Attributes
-    ----------
-    question : str
-        The question.
-    responses : Responses or Gathered
-        The randomized answers.
-    origin : str
-        A sentence on where the answers are from.
-    protection : str
-        A sentence on whom the promise of the mechanism protects here.
-    truth : array of shape (K,), optional
-        The true frequencies, known only for simulated people.
-    settings : dict
-        The settings of the collection, to repeat it.
-    asked : str
-        A sentence on the mechanism that was asked with, and why.
-    """
+    """A question, the randomized answers to it, and how they were collected."""
 
     question: str
     responses: Responses | Gathered
-    origin: str
-    protection: str
-    truth: NDArray[np.float64] | None
-    settings: dict[str, Any]
-    asked: str = ""
+    origin: str  # a sentence on where the answers come from
+    protection: str  # a sentence on whom the mechanism protects here
+    truth: NDArray[np.float64] | None  # the true shares (K,), known only for simulated people
+    settings: dict[str, Any]  # what repeats the collection
+    asked: str = ""  # a sentence on the mechanism, and why it was chosen
 
 
 def simulated_poll(
@@ -86,22 +68,8 @@ def simulated_poll(
 ) -> Poll:
     """Simulate a poll about six parties. Nobody's privacy is at stake.
 
-    Parameters
-    ----------
-    n_people : int
-        How many are asked.
-    epsilon : float
-        Budget of one answer.
-    mechanism : str, optional
-        What to ask with, as of `adobest_pp.collect.collect_csv`; ``"rrrr"`` is the paper's setting.
-    kappa, utility, alpha
-        Of RRRR alone.
-    question : str, optional
-        The question, as the report shows it.
-    random_seed : int
-        The same seed gives the same poll.
-    progressbar : bool
-        Whether to show progress once it takes longer than two seconds.
+    The mechanism and its settings are as in `adobest_pp.collect.collect_csv`; ``"rrrr"`` is the paper's setting. The
+    same seed gives the same poll.
 
     Examples
     --------
@@ -126,7 +94,6 @@ def simulated_poll(
 def _simulated(
     name: str, people: int, epsilon: float, options: dict[str, Any], random_seed: int, progressbar: bool
 ) -> tuple[Responses, dict[str, Any]]:
-    """Return the answers of simulated people, and the settings that repeat them."""
     from adobest_pp.simulate import simulate_adaptive, simulate_rounds
 
     chosen, rest = chosen_mechanism(name, len(PARTIES), epsilon, options)
@@ -141,8 +108,8 @@ def _simulated(
     rng = np.random.default_rng(seed)
     x = draw_people(rng, theta, people)
     responses = Responses.from_arrays(chosen, np.asarray(chosen.privatize(x, rng=rng)), categories=PARTIES)
-    told = {"n_people": people, "theta": list(SHARES), "random_seed": {"entropy": seed.entropy, "spawn_key": []}}
-    return responses, chosen.settings() | told
+    about = {"n_people": people, "theta": list(SHARES), "random_seed": {"entropy": seed.entropy, "spawn_key": []}}
+    return responses, chosen.settings() | about
 
 
 def poll_of_people(
@@ -162,8 +129,8 @@ def poll_of_people(
 ) -> Poll:
     """Ask everyone in a file. Their values are randomized exactly, one by one, and not kept.
 
-    With `out`, every answer is in that file as soon as it is given, and a collection that was stopped continues. People
-    who were asked before are asked once more only with `ask_again`.
+    With `out`, each answer is written to that file as soon as it is given, and a collection that was stopped continues.
+    People who were asked before are asked again only with `ask_again`.
 
     See Also
     --------
@@ -179,15 +146,15 @@ def poll_of_people(
     )
     collection.close()
     responses = collection.responses
-    origin = f"{len(responses):,} people of a file, each randomized separately with the operating system's entropy."
+    origin = f"{len(responses):,} people in a file, each randomized separately with the operating system's entropy."
     if empty := collection.did_not_answer:
         origin += f" Of {len(responses) + empty:,} rows, {empty:,} have an empty value: these people did not answer."
     protection = (
         "What follows is about the randomized answers. The true values are in the file that was read, and nothing here "
-        f"protects them from those who have that file. {CENTRAL}"
+        f"protects them from people who have that file. {CENTRAL}"
     )
     if categories is None:
-        protection += " The list of categories was read from it too, so it shows that somebody has each of them."
+        protection += " The list of categories was also read from it, so it shows that somebody has each of them."
     protection += f" {Ledger(path).in_words()}"
     settings = {**collection.settings, "column": column, "random_seed": random_seed}
     asked = choice_in_words(name, is_default=mechanism is None)
@@ -195,7 +162,6 @@ def poll_of_people(
 
 
 def _question(question: Any, otherwise: str) -> str:
-    """Return the question as the report shows it, or raise ValueError."""
     if question is None:
         return otherwise
     if not isinstance(question, str) or not question.isprintable():
@@ -218,15 +184,8 @@ def poll_of_responses(
 ) -> Poll:
     """Read randomized answers that were collected before.
 
-    Parameters
-    ----------
-    path : path or pattern
-        The file of a collection or of `Responses.to_netcdf`; or Parquet, Arrow and CSV files, a folder or a pattern of
-        them, which are gathered.
-    question : str, optional
-        The question, as the report shows it.
-    mechanism, categories, column, progressbar, allow_copies
-        As of `adobest_pp.gather`.
+    `path` is the file of a collection or of `Responses.to_netcdf`; or Parquet, Arrow and CSV files, a folder or a
+    pattern of them, which are gathered with the other arguments as in `adobest_pp.gather`.
     """
     responses = read_answers(path, mechanism, categories, column, progressbar, allow_copies)
     origin = f"{len(responses):,} randomized answers, read from a file."
@@ -234,27 +193,27 @@ def poll_of_responses(
         files = f"{len(responses.files):,} file" + ("s" if len(responses.files) > 1 else "")
         origin = f"{len(responses):,} randomized answers, gathered from {files}."
         if empty := responses.n_empty:
-            origin += f" Of {len(responses) + empty:,} rows, {empty:,} have no answer, and are left out."
-    protection = "What follows is true if the stated mechanism randomized each answer before the collector saw it."
+            origin += f" Of {len(responses) + empty:,} rows, {empty:,} have no answer and are left out."
+    protection = "What follows holds if the stated mechanism randomized each answer before the collector saw it."
     settings = responses.mechanism.settings()
-    source = "as the file says" if mechanism is None else "as was said of the file"
+    source = "as the file says" if mechanism is None else "as stated when the file was read"
     asked = f"The mechanism is {type(responses.mechanism).__name__}, {source}."
     return Poll(_question(question, "A private question"), responses, origin, protection, None, settings, asked)
 
 
-# What every sampler makes of them.
+# The samplers and their grades.
 
 REFERENCE = "nuts"
 SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
 
-# The prior of the samplers if the estimate learns its own: Gibbs sampling and SGLD need a fixed prior.
+# The prior of the samplers if the estimate learns its prior: Gibbs sampling and SGLD need a fixed one.
 FLAT = 1.0
 
 # The posterior is also sampled after a half, a quarter, … of the answers, but not after fewer than this.
 HALVINGS = 4
 FEWEST_ANSWERS = 50
 
-# The most categories that a report lists; of more, it lists the largest, and sums the rest.
+# The most categories that a report lists. Of more, it lists the largest and sums the rest.
 MOST_LISTED = 30
 # Draws of each chain of the samplers that are compared, by default.
 DRAWS = 2000
@@ -265,55 +224,31 @@ CHECKPOINT_DRAWS = 500
 class Findings:
     """What the main job found.
 
-    Attributes
-    ----------
-    poll : Poll
-        The question and the answers.
-    posterior : DataTree
-        The draws of the estimate, given all answers, under `prior`: by NUTS, or by SGLD with control variates where
-        NUTS would take too long. The attribute ``sampler`` tells.
-    estimated : xarray.Dataset
-        Of `adobest_pp.diagnostics.compare` for `posterior` alone: whether it converged, and its distance to the truth.
-    draws : dict of str to DataTree
-        The draws of each graded sampler, given all answers, under Dirichlet(`sampler_prior`). Where NUTS would take too
-        long, nothing is graded, and they are those of the estimate alone.
-    comparison : xarray.Dataset
-        Of `adobest_pp.diagnostics.compare` for `draws`.
-    explanations : dict of str to xarray.Dataset
-        Of `adobest_pp.diagnostics.explain`, for SGLD where it does not sample the posterior.
-    contraction : xarray.Dataset or None
-        Of `adobest_pp.diagnostics.contraction`, around the truth, or around the final estimate if it is not known; None
-        for gathered answers, of which nobody knows which came first, and where NUTS would take too long.
-    prior : float or "learned"
-        Concentration of the Dirichlet prior of the estimate.
-    random_seed : int
-        The seed of the job.
-    threshold : float, optional
-        Report the categories that are surely above this share.
-    groups : mapping, optional
-        Report the sums over groups of categories: the group of each category.
+    Where NUTS would take too long, nothing is graded, and `draws` has only the sampler of the estimate.
     """
 
     poll: Poll
-    posterior: xr.DataTree
-    estimated: xr.Dataset
-    draws: dict[str, xr.DataTree]
-    comparison: xr.Dataset
-    explanations: dict[str, xr.Dataset]
+    posterior: xr.DataTree  # draws of the estimate under `prior`; the attribute sampler says by which sampler
+    estimated: xr.Dataset  # `compare` for `posterior` alone: whether it converged, and its distance to the truth
+    draws: dict[str, xr.DataTree]  # of each graded sampler, given all answers, under Dirichlet(`sampler_prior`)
+    comparison: xr.Dataset  # `compare` for `draws`
+    explanations: dict[str, xr.Dataset]  # `explain`, for SGLD if it does not sample the posterior
+    # `contraction` around the truth, or around the final estimate if it is not known; None for gathered answers, whose
+    # order is unknown, and if nothing is graded.
     contraction: xr.Dataset | None
-    prior: float | str
+    prior: float | str  # the concentration of the Dirichlet prior of the estimate, or "learned"
     random_seed: int
-    threshold: float | None = None
-    groups: Mapping[str, str] | None = None
+    threshold: float | None = None  # report the categories that are surely above this share
+    groups: Mapping[str, str] | None = None  # the group of each category, to report the sums over groups
 
     @property
     def reference(self) -> str:
-        """The sampler that the others are graded against, or the only one."""
+        """The sampler that the others are compared with, or the only one."""
         return REFERENCE if REFERENCE in self.draws else next(iter(self.draws))
 
     @property
     def is_graded(self) -> bool:
-        """Whether there are other samplers than the one of the estimate."""
+        """Whether there are several samplers."""
         return len(self.draws) > 1
 
     @property
@@ -328,7 +263,7 @@ class Findings:
 
     @property
     def is_biased(self) -> bool:
-        """Whether the sampler of the estimate says of itself that its draws are biased."""
+        """Whether the sampler of the estimate reports that its draws are biased."""
         return bool(json.loads(self.posterior.attrs.get("sampler_choices", "{}")).get("biased", False))
 
     @property
@@ -343,7 +278,7 @@ class Findings:
 
     @cached_property
     def estimate(self) -> xr.Dataset:
-        """Mean and 95 % interval of each category, and what its width is due to: see `adobest_pp.intervals.summary`."""
+        """Mean and 95 % interval of each category, and the sources of its width: see `adobest_pp.intervals.summary`."""
         return summary(self.posterior)
 
     @cached_property
@@ -382,9 +317,9 @@ def grade_samplers(
     prior : float or "learned"
         Concentration of the Dirichlet prior. By default the estimate learns it, because the mean under a flat prior
         is far from the truth where most categories are empty. The samplers are then graded under the flat prior.
-        Below 0.01, SGLD with control variates is left out: its coordinates do not reach that far. Where answers hardly
-        ever repeat, and there are more than 2,000,000 over the number of categories, nothing is graded: NUTS would take
-        too long, and SGLD with control variates estimates alone. Above 300 categories, moves of blocks do.
+        Below 0.01, SGLD with control variates is left out: its coordinates do not reach that far. If there are more
+        than 2,000,000 / K answers and hardly any repeat, nothing is graded, because NUTS would take too long: SGLD with
+        control variates makes the estimate, and above 300 categories moves of blocks do.
     draws : int
         Draws kept of each of four chains.
     random_seed : int
@@ -407,7 +342,7 @@ def grade_samplers(
     ['nuts', 'gibbs', 'sgld', 'sgld_cv']
     """
     if not isinstance(poll, Poll):
-        raise ValueError(f"poll must be a Poll, such as of simulated_poll, got {brief(poll)}")
+        raise ValueError(f"poll must be a Poll, such as one from simulated_poll, got {brief(poll)}")
     seed = check_integer(random_seed, "random_seed", 0)
     if threshold is not None:
         check_threshold(threshold)
@@ -419,7 +354,7 @@ def grade_samplers(
     options: dict[str, Any] = {"random_seed": seed, "progressbar": progressbar}
     fixed = options | {"prior": FLAT if is_learned(prior) else prior}
     samplers = _samplers(poll, prior)
-    # The verdicts and conclusions report both.
+    # The verdicts and conclusions report these.
     with without_warnings_of(NOT_CONVERGED, DIVERGED):
         on_stage("compiling")
         for name in samplers:  # so that the time of no sampler includes compilation
@@ -435,7 +370,7 @@ def grade_samplers(
         posterior, estimated = trees[REFERENCE], graded.sel(sampler=[REFERENCE])
         if is_learned(prior):
             on_stage("estimating the shares")
-            # As `Collection.estimate` does it, so that all commands say the same of the same answers.
+            # As in `Collection.estimate`, so that all commands give the same estimate for the same answers.
             kept = min(draws, ESTIMATE_DRAWS)
             posterior = quick_sample(poll.responses, prior, kept, seed_of_answers(poll.responses), progressbar)
             name = posterior.attrs["sampler"]
@@ -460,7 +395,7 @@ def _ungraded(
     on_stage: Callable[[str], None],
     progressbar: bool,
 ) -> Findings:
-    """Estimate θ of so many different answers, or of so many categories, that nothing can be graded."""
+    """Estimate θ where too many different answers or categories leave nothing to grade."""
     on_stage("estimating the shares")
     with without_warnings_of(NOT_CONVERGED, DIVERGED, BIASED):
         kept = draws if draws > DRAWS else min(draws, ESTIMATE_DRAWS)  # more, if somebody asks for more
@@ -480,13 +415,12 @@ def n_stages(poll: Poll, prior: float | str = ESTIMATE_PRIOR) -> int:
 
 
 def _samplers(poll: Poll, prior: float | str) -> tuple[str, ...]:
-    """Return the samplers that have draws of the posterior given these answers, under this prior."""
     without = left_out(poll.responses, prior)
     return tuple(name for name in SAMPLERS if name not in without)
 
 
 def _explanations(poll: Poll, trees: dict[str, xr.DataTree], graded: xr.Dataset, seed: int) -> dict[str, xr.Dataset]:
-    """Explain SGLD, unless it samples the posterior or nobody knows."""
+    """Explain SGLD, unless it samples the posterior or the reference has not converged."""
     verdicts = dict(zip(graded["sampler"].values.tolist(), graded["verdict"].values.tolist(), strict=True))
     if verdicts[REFERENCE] != Verdict.REFERENCE or verdicts.get("sgld", Verdict.INDISTINGUISHABLE) == (
         Verdict.INDISTINGUISHABLE

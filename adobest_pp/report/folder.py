@@ -1,4 +1,4 @@
-"""The folder of a report: a page, draws, a table and figures."""
+"""Write the folder of a report: a page, draws, a table and figures."""
 
 import base64
 import json
@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,6 +35,7 @@ from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.diagnostics import Cause
 from adobest_pp.diagnostics.comparison import FALSE_ALARM, Fault, Verdict
 from adobest_pp.diagnostics.draws import mixing
+from adobest_pp.diagnostics.grading import plain
 from adobest_pp.intervals import COVERING
 from adobest_pp.likelihood.without_prior import misfit_in_words
 from adobest_pp.mechanisms import audit
@@ -63,15 +64,14 @@ def write_report(findings: Findings, folder: str | os.PathLike[str], overwrite: 
     Returns
     -------
     list of Path
-        The files. ``adobest_pp.answers.read_tree("posterior.nc")``, which checks the file, or ``xarray.open_datatree``
-        has ``estimate`` (mean, interval and its two sources by category), its draws (``posterior``, if none of the
-        samplers made them), the draws of each sampler under its name, as `sample` returned them, ``comparison``,
-        ``explanation/sgld`` (if SGLD does not sample the posterior) and ``contraction`` (unless answers were gathered,
-        or are too many).
+        The files. ``posterior.nc``, which ``adobest_pp.answers.read_tree`` opens and checks, has ``estimate`` (mean,
+        interval and its two sources by category), its draws (``posterior``, if none of the samplers made them), the
+        draws of each sampler under its name, as `sample` returned them, ``comparison``, ``explanation/sgld`` (if SGLD
+        does not sample the posterior) and ``contraction`` (unless answers were gathered, or are too many).
     """
     place = check_path(folder, "folder")
     if not isinstance(findings, Findings):
-        raise ValueError(f"findings must be those of grade_samplers, got {brief(findings)}")
+        raise ValueError(f"findings must be a result of grade_samplers, got {brief(findings)}")
     if not check_flag(overwrite, "overwrite") and (place / REPORT).exists():
         raise FileExistsError(
             f"folder must have no report yet, got {os.fspath(folder)!r}, which has one: overwrite=True replaces it"
@@ -82,17 +82,17 @@ def write_report(findings: Findings, folder: str | os.PathLike[str], overwrite: 
     report, posterior, table = (place / name for name in (REPORT, "posterior.nc", "comparison.csv"))
     write_whole(posterior, netcdf_bytes(_as_tree(findings, settings)), overwrite=True)
     with replacing(table) as path:
-        # Samplers are graded under a prior that all of them take: their means are not the estimate of the report.
+        # Samplers are graded under a prior that all of them can use, so their means are not the report's estimate.
         cells = _as_cells(findings.comparison)
         cells.insert(0, "prior", _law(findings, findings.sampler_prior))
         cells.to_csv(path, index=False, encoding="utf-8")
     with replacing(report) as path:
         path.write_text(page(findings, figures, settings), encoding="utf-8")
-    return [report, posterior, table, *(path for figure in figures.values() for path in (figure.png, figure.svg))]
+    return [report, posterior, table, *(path for figure in figures.values() for path in figure)]
 
 
 def _as_cells(comparison: xr.Dataset) -> Any:
-    """Return a table by sampler and category, in which no label is a formula to a spreadsheet."""
+    """Return a table by sampler and category, in which a spreadsheet takes no label for a formula."""
     table = comparison.to_dataframe().reset_index()
     text = table.select_dtypes(exclude="number").columns
     table[text] = table[text].map(lambda cell: csv_cell(cell) if isinstance(cell, str) else cell)
@@ -100,7 +100,7 @@ def _as_cells(comparison: xr.Dataset) -> Any:
 
 
 def settings_of(findings: Findings) -> dict[str, Any]:
-    """Return the settings as plain values: of the collection, the samplers, the seed and the versions."""
+    """Return what repeats the report: settings of the collection and the samplers, the seed, and versions."""
     first = findings.draws[findings.reference]
     return {
         "collection": json.dumps(findings.poll.settings, ensure_ascii=False),
@@ -118,7 +118,6 @@ def settings_of(findings: Findings) -> dict[str, Any]:
 
 
 def _law(findings: Findings, prior: float | str) -> str:
-    """Return a prior as a formula."""
     return str(findings.posterior.attrs["learned_prior"]) if isinstance(prior, str) else f"Dirichlet({prior:g})"
 
 
@@ -135,7 +134,7 @@ def summary(findings: Findings) -> dict[str, Any]:
         "prior": findings.prior,
         "interval": estimate.attrs["interval"],
         "probability": estimate.attrs["probability"],
-        "fit_p_value": _plain(findings.fit_p_value),
+        "fit_p_value": plain(findings.fit_p_value),
         "sampler": findings.posterior.attrs["sampler"],
         "sampler_prior": findings.sampler_prior,
         "left_out": findings.left_out,
@@ -143,7 +142,7 @@ def summary(findings: Findings) -> dict[str, Any]:
         **_of_many(findings),
         "samplers": {
             name: {"verdict_in_words": verdict_in_words(row)}
-            | {str(key): _plain(row[key].item()) for key in by_sampler}
+            | {str(key): None if (value := row[key].item()) == "" else plain(value) for key in by_sampler}
             | _explained(findings, name)
             for name in graded["sampler"].values.tolist()
             for row in [graded.sel(sampler=name)]
@@ -163,7 +162,7 @@ def _records(table: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def _of_many(findings: Findings) -> dict[str, Any]:
-    """Return what is asked of many categories: the largest and the rest, those above a threshold, and groups."""
+    """Return the largest categories and the rest, those above a threshold, and groups, where there are any."""
     found: dict[str, Any] = {}
     if (listed := findings.largest) is not None:
         rest = {"share": "rest", "lower": "rest_lower", "upper": "rest_upper"}
@@ -178,7 +177,7 @@ def _of_many(findings: Findings) -> dict[str, Any]:
 
 
 def _explained(findings: Findings, name: str) -> dict[str, Any]:
-    """Return why a sampler does not sample the posterior, as plain values and in words; nothing where it is."""
+    """Return why a sampler does not sample the posterior, as plain values and in words; nothing if it does."""
     if name not in findings.explanations:
         return {}
     found = findings.explanations[name]
@@ -186,14 +185,8 @@ def _explained(findings: Findings, name: str) -> dict[str, Any]:
     return {
         "main_cause": found["main_cause"].item(),
         "explanation_in_words": explanation_in_words(found),
-        "parts": {cause: {"part": _plain(part), "mcse": _plain(mcse)} for cause, part, mcse in parts},
+        "parts": {cause: {"part": plain(part), "mcse": plain(mcse)} for cause, part, mcse in parts},
     }
-
-
-def _plain(value: float | str) -> float | str | None:
-    if isinstance(value, str):
-        return value or None
-    return value if abs(value) < float("inf") else None
 
 
 def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
@@ -217,15 +210,8 @@ MOST_TRACED = 4
 RESOLUTION = 150
 
 
-class Figure(NamedTuple):
-    """The files of one figure."""
-
-    png: Path
-    svg: Path
-
-
-def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
-    """Draw all figures that there is something for into a folder, each as PNG and SVG."""
+def save_figures(findings: Findings, folder: Path) -> dict[str, tuple[Path, Path]]:
+    """Draw all figures that have data into a folder, each as PNG and SVG."""
     folder.mkdir(parents=True, exist_ok=True)
     restless = least_mixed(findings)
     listed = most_probable(findings)
@@ -238,11 +224,14 @@ def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
         drawings["comparison"] = lambda: plots.plot_comparison(findings.comparison.sel(category=listed))
     if (closing := findings.contraction) is not None:
         drawings["contraction"] = lambda: plots.plot_contraction(closing)
-    return {name: _save(name, draw, folder) for name, draw in drawings.items()}
+    saved = {}
+    for name, draw in drawings.items():
+        with plt.style.context("default"):
+            saved[name] = save_figure(np.ravel(np.asarray(draw(), dtype=object))[0].figure, folder, name, RESOLUTION)
+    return saved
 
 
 def _plot_estimate(findings: Findings, listed: list[Any]) -> Any:
-    """Draw the shares by category, or by rank if there are too many."""
     if findings.largest is not None:
         return plots.plot_ranked(findings.posterior, findings.threshold, findings.poll.truth)
     return plots.plot_estimates({"estimate": findings.posterior}, findings.poll.truth, categories=listed)
@@ -263,15 +252,9 @@ def least_mixed(findings: Findings) -> list[Any]:
     return list(thetas[0]["category"].values[chosen].tolist())
 
 
-def _save(name: str, draw: Callable[[], Any], folder: Path) -> Figure:
-    with plt.style.context("default"):
-        figure = np.asarray(draw(), dtype=object).ravel()[0].figure
-        return Figure(*save_figure(figure, folder, name, RESOLUTION))
-
-
 # The page, from ``templates/report.html``, which escapes all text.
 
-# No script, and no request to any host.
+# The page allows no script, and no request to any host.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 DESCRIPTIONS = {
@@ -285,23 +268,14 @@ DESCRIPTIONS = {
 }
 
 
-def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[str, object]) -> str:
-    """Return the whole report.
-
-    Parameters
-    ----------
-    findings : Findings
-        The result of `grade_samplers`.
-    figures : mapping of str to Figure
-        The result of `save_figures`. The page includes them.
-    settings : mapping
-        Printed under "How to repeat this".
-    """
+def page(findings: Findings, figures: Mapping[str, tuple[Path, Path]], settings: Mapping[str, object]) -> str:
+    """Return the report as HTML, with the figures of `save_figures` in it and the settings at its end."""
     graded, listed = findings.comparison, most_probable(findings)
     return render(
         "adobest_pp.report",
         "report.html",
         policy=POLICY,
+        title=findings.poll.question,
         poll=findings.poll,
         conclusions=conclusions(findings),
         privacy=privacy_in_words(findings.poll),
@@ -321,14 +295,14 @@ def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[st
         verdict_rows=[verdict_cells(graded, name) for name in graded["sampler"].values.tolist()],
         causes=_causes(findings),
         about_contraction=contraction_in_words(findings),
-        figures={name: base64.b64encode(each.svg.read_bytes()).decode("ascii") for name, each in figures.items()},
+        figures={name: base64.b64encode(svg.read_bytes()).decode("ascii") for name, (_, svg) in figures.items()},
         descriptions=DESCRIPTIONS,
         settings=settings,
     )
 
 
 def _estimate_rows(findings: Findings, listed: list[str]) -> list[list[str]]:
-    """Return the rows of the table of the estimate: all categories, or the largest of many and the rest."""
+    """Return the rows of the table of the estimate: all categories, or of many the largest and the rest."""
     estimate, many, truth = findings.estimate, findings.largest, findings.poll.truth
     shown = estimate.sel(category=listed) if many is None else many
     labels = shown["category"].values.tolist()
@@ -380,7 +354,7 @@ def _causes(findings: Findings) -> dict[str, list[list[str]]]:
     }
 
 
-# What a reader should take away, in plain sentences that are made from the findings alone.
+# Conclusions for the reader, in sentences made from the findings alone.
 
 # Above this probability, a category is said to have the largest share.
 CLEARLY = 0.95
@@ -440,7 +414,7 @@ def conclusions(findings: Findings) -> list[str]:
         )
         return sentences + _of_divergences(diverged, n_draws)
     if findings.is_biased:
-        return [*sentences, f"No conclusion: {title} says of its own draws that they are biased under {prior}."]
+        return [*sentences, f"No conclusion: {title} reports that its own draws are biased under {prior}."]
     sentences += [_leader(findings), *_of_asked(findings), *_of_empty(findings), *_of_samplers(findings)]
     if many := _of_divergences(diverged, n_draws):
         sentences += many
@@ -473,13 +447,13 @@ def estimate_in_words(findings: Findings) -> str:
         text = "the shortest intervals that hold 95 % of the posterior, which are right if the prior is"
     return (
         f"Posterior means, by {sampler} under {prior}, and {text}. {UP_TO} "
-        "Each interval has two sources: the table tells the share of its width that is due to privacy; the rest, which "
-        f"as many honest answers would have too, is due to the sample.{_of_list(findings)}"
+        "The width of an interval has two sources. The table shows the share due to privacy; the rest is due to the "
+        f"sample, and as many honest answers would have it, too.{_of_list(findings)}"
     )
 
 
 def _of_list(findings: Findings) -> str:
-    """Return what the table of the largest categories says of them, if it has only these."""
+    """Return what the columns of a table of the largest categories mean, if there are too many for all."""
     many = findings.largest
     if many is None:
         return ""
@@ -492,22 +466,22 @@ def _of_list(findings: Findings) -> str:
         return text
     sure = int((many["rank_upper"] <= k).sum())
     return (
-        f"{text} Their intervals are wider than those of single categories: though the same answers chose the list, "
-        "95 % of its intervals hold their shares on average, whatever the shares are. “Rank”: all of these hold at "
-        f"once in 95 of 100 collections, so {sure} of the {k} belong here for sure."
+        f"{text} Their intervals are wider than those of single categories, because the same answers chose the list: "
+        "on average 95 % of them hold their shares, whatever the shares are. “Rank”: all of these intervals hold at "
+        f"once in 95 of 100 collections, so {sure} of the {k} certainly belong here."
     )
 
 
 def above_in_words(findings: Findings) -> str:
-    """Return what the list of categories above the threshold is; nothing without a threshold."""
+    """Return what the list of categories above the threshold means; nothing without a threshold."""
     sure = findings.above
     if sure is None:
         return ""
     covers = sure.attrs["interval"] == COVERING
     error = (
-        "in at most 5 of 100 collections, whatever the shares are, any category listed here is not"
+        "in at most 5 of 100 collections, whatever the shares are, some listed category is not above it"
         if covers
-        else "the posterior probability that any category listed here is not is at most 5 %"
+        else "the posterior probability that some listed category is not above it is at most 5 %"
     )
     return f"{_how_many_above(sure)}: {error}."
 
@@ -522,7 +496,7 @@ def samplers_in_words(findings: Findings) -> str:
     """Return what the samplers are graded against, and under which prior."""
     if not findings.is_graded:
         title = sampler_in_words(findings.reference)
-        return f"{title[0].upper()}{title[1:]} samples the posterior, but there is no other to grade it against."
+        return f"{title[0].upper()}{title[1:]} samples the posterior, but there is no other to compare it with."
     graded = f"The samplers are graded against NUTS, under {prior_in_words(findings.sampler_prior)}."
     if isinstance(findings.prior, str):
         return f"{graded} Gibbs sampling and SGLD need a fixed prior; the estimate above learns its own."
@@ -538,8 +512,8 @@ def contraction_in_words(findings: Findings) -> str:
     part = findings.contraction.sel(label=REFERENCE)
     if findings.poll.truth is None:
         text = (
-            "The truth is not known, so the distance is to the final estimate of NUTS. The figure shows how "
-            "fast the posterior contracts, not how far it is from the truth."
+            "The truth is not known, so the distance is to the final estimate of NUTS. The figure shows how fast the "
+            "posterior contracts, not how far it is from the truth."
         )
         line = (
             " The dashed line counts both the error of the estimate and its spread. The last points count the spread "
@@ -581,7 +555,7 @@ def _leader(findings: Findings) -> str:
 
 
 def _of_asked(findings: Findings) -> list[str]:
-    """Return what was asked for: the categories above a threshold, and the largest groups."""
+    """Return sentences on the categories above a threshold and on groups, where they were asked for."""
     sentences = []
     if (sure := findings.above) is not None:
         named = f": {_named(sure)}" if sure.sizes["category"] else ""
@@ -594,8 +568,8 @@ def _of_asked(findings: Findings) -> list[str]:
 def _of_empty(findings: Findings) -> list[str]:
     """Return a sentence on the categories that may be empty, and one on others whose intervals begin at zero.
 
-    That zero fits best says little about a category if a share of several per cent fits as well: only a category that
-    is rare for sure is said to be empty, perhaps.
+    If a share of several per cent fits, too, it says little that zero fits best. So only a category that is certainly
+    rare is said to be perhaps empty.
     """
     estimate = findings.estimate
     zero = estimate["lower"].values == 0
@@ -603,7 +577,7 @@ def _of_empty(findings: Findings) -> list[str]:
     empty &= estimate["upper"].values < RARE
     sentences = (
         ("May be empty", empty),
-        ("Cannot be told from zero, nor from any share in the interval", zero & ~empty),
+        ("Cannot be distinguished from zero, nor from any share in the interval", zero & ~empty),
     )
     return [f"{text}: {_named(estimate.isel(category=which))}." for text, which in sentences if which.any()]
 
@@ -645,7 +619,7 @@ def _of_sampler(findings: Findings, name: str, row: xr.Dataset) -> list[str]:
         more = math.ceil(CONVERGED.min_ess / float(row["ess_bulk"]))
         return [f"{title} has too few effective draws ({fault}): {more} times as many draws would be enough.", away]
     if verdict == Verdict.NOT_MIXED:
-        # How long chains that have not mixed would take is not known.
+        # Nobody knows how long chains that have not mixed would take.
         return [f"{title} has not mixed ({fault}): do not use its intervals.", away]
     text = f"{title} is {verdict_in_words(row)}. Monte-Carlo error does not explain this."
     if name == "gibbs":

@@ -1,8 +1,7 @@
-"""The folder of an estimate: tables, figures, and two pages for readers who are not statisticians."""
+"""Write the folder of an estimate: tables, figures, and two pages for readers who are not statisticians."""
 
 import base64
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from adobest_pp._checks import check_path
 from adobest_pp._files import check_target, replacing
 from adobest_pp._text import brief, csv_cell, render
 from adobest_pp._wording import most_sure
+from adobest_pp.diagnostics.grading import plain
 from adobest_pp.estimates.estimate import EVERYBODY
 from adobest_pp.likelihood.without_prior import misfit_in_words
 from adobest_pp.report.folder import POLICY
@@ -41,7 +41,7 @@ Tables = Mapping[str, xr.Dataset]
 
 
 def as_table(tables: Tables) -> Any:
-    """Return the estimates of one or several questions as one long table: what every file is written from."""
+    """Return the estimates of all questions as one long table, from which every file is written."""
     import pandas as pd  # type: ignore[import-untyped]
 
     parts = []
@@ -71,7 +71,7 @@ def write_estimate(
     title : str
         The title of the report.
     asked, protection : sequence of str
-        Sentences on how people were asked and protected, in place of those that follow from the estimates.
+        Sentences on how people were asked and protected, in place of the usual ones.
     overwrite : bool, default False
         Whether files of an earlier estimate may be replaced.
 
@@ -112,14 +112,9 @@ def write_estimate(
 def as_json(tables: Tables, frame: Any = None) -> str:
     """Return the estimates and their settings as JSON text."""
     rows = (as_table(tables) if frame is None else frame).to_dict("records")
-    settings = {question: {name: _plain(value) for name, value in t.attrs.items()} for question, t in tables.items()}
+    settings = {question: {name: plain(value) for name, value in t.attrs.items()} for question, t in tables.items()}
     content = {"adobest_pp": __version__, "settings": settings, "estimate": rows}
-    return json.dumps(content, ensure_ascii=False, indent=1, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    plain = value.item() if hasattr(value, "item") else value
-    return None if isinstance(plain, float) and not math.isfinite(plain) else plain
+    return json.dumps(content, ensure_ascii=False, indent=1, default=plain)
 
 
 def has_excel() -> bool:
@@ -130,7 +125,6 @@ def has_excel() -> bool:
 
 
 def _write_workbook(frame: Any, tables: Tables, path: Path) -> None:
-    """Write a workbook: a sheet of the estimates, and one of the settings."""
     from openpyxl import Workbook  # type: ignore[import-untyped]
     from openpyxl.styles import Font  # type: ignore[import-untyped]
 
@@ -139,7 +133,7 @@ def _write_workbook(frame: Any, tables: Tables, path: Path) -> None:
     sheet.title = "estimate"
     sheet.append(list(frame.columns))
     for row in frame.itertuples(index=False):
-        sheet.append([csv_cell(_plain(cell)) for cell in row])
+        sheet.append([csv_cell(plain(cell)) for cell in row])
     for cell in sheet[1]:
         cell.font = Font(bold=True)
     shares = [i + 1 for i, name in enumerate(frame.columns) if name in ("share", "lower", "upper", "direct", "privacy")]
@@ -153,16 +147,16 @@ def _write_workbook(frame: Any, tables: Tables, path: Path) -> None:
     about.append(["question", "setting", "value"])
     for question, table in tables.items():
         for name, value in table.attrs.items():
-            about.append([csv_cell(question), name, csv_cell(_plain(value))])
+            about.append([csv_cell(question), name, csv_cell(plain(value))])
     book.save(path)
 
 
 def _figure(table: xr.Dataset, folder: Path, name: str) -> str:
-    """Draw the figure of one question into the folder, and return it as SVG in base64."""
+    """Save the figure of one question, and return it as SVG in base64."""
     import matplotlib.pyplot as plt
 
     from adobest_pp.plots._common import save_figure
-    from adobest_pp.plots.shares import plot_shares
+    from adobest_pp.plots.draws import plot_shares
 
     with plt.style.context("default"):
         _, svg = save_figure(plot_shares(table).figure, folder, name, 150)
@@ -192,7 +186,6 @@ def page(
 
 
 def _section(question: str, table: xr.Dataset, figure: str) -> dict[str, Any]:
-    """Return what the pages show of one question."""
     everybody = table.sel(group=EVERYBODY)
     order = np.argsort(-everybody["share"].values, kind="stable")
     listed = table.isel(category=order[:MOST_LISTED]) if order.size > MOST_LISTED else table
@@ -218,7 +211,7 @@ def _row(table: xr.Dataset, i: int) -> list[str]:
 
 
 def percent(share: Any) -> str:
-    """Return a share as every page and table shows it."""
+    """Return a share as all pages show it."""
     return f"{100 * float(share):.1f} %"
 
 
@@ -235,11 +228,8 @@ def _in_short(everybody: xr.Dataset) -> str:
 
 def _by_column(table: xr.Dataset, listed: xr.Dataset, column: str) -> dict[str, Any]:
     """Return the table of groups: shares, intervals, and whether a group clearly differs from everybody."""
-    members = [
-        group
-        for group, name in zip(table["group"].values.tolist(), table["column"].values.tolist(), strict=True)
-        if name == column and group != EVERYBODY
-    ]
+    columns, groups = table["column"].values, table["group"].values
+    members = groups[(columns == column) & (groups != EVERYBODY)].tolist()
     shown = listed.sel(group=members[:MOST_GROUPS])
     overall = listed.sel(group=EVERYBODY)["share"].values
     rows = []
@@ -277,7 +267,7 @@ def _asked(tables: Tables) -> list[str]:
 def _protection(tables: Tables) -> list[str]:
     epsilons = [float(table.attrs["epsilon"]) for table in tables.values()]
     sentences = [
-        "Every answer was changed at random, by published rules, and everything here is made from the changed answers. "
+        "Every answer was changed at random, by published rules, and everything here comes from the changed answers. "
         "If people's own devices changed them, nobody else has seen a true answer. An answer that was kept may be true "
         "or not, and nobody who sees it can be sure: not the people who ran the survey, and not somebody who steals "
         "the data.",
@@ -305,15 +295,15 @@ def _uncertain(tables: Tables) -> list[str]:
         "There are two reasons for a range. We asked some people and not all of them; and the answers were changed at "
         f"random to protect people. Here about {round(100 * privacy)} % of the width is the price of protection. The "
         "rest would remain if everybody had answered openly.",
-        "“Up to 3 %” or “below 3 %” means that the answers cannot tell the percentage from zero. It does not mean that "
+        "“Up to 3 %” or “below 3 %” means that the percentage cannot be distinguished from zero. It does not mean that "
         "nobody gave this answer.",
     ]
     if any(_columns(table) for table in tables.values()):
         sentences.append(
             "Percentages of groups are partly pooled: a group with few people borrows from all others, so its "
-            "percentage lies closer to that of everybody than its own answers alone would put it. On average this "
-            "makes it more accurate. Its range uses the group's own answers only, and so holds even if this group is "
-            "unlike all others."
+            "percentage is closer to that of everybody than its own answers alone suggest. On average this makes it "
+            "more accurate. Its range uses the group's own answers only, so it holds even if this group is unlike all "
+            "others."
         )
     if any(int(table.attrs.get("weighted", 0)) for table in tables.values()):
         sentences.append("Answers are weighted by the weights of the survey. The ranges take the weights into account.")
@@ -326,7 +316,7 @@ def _uncertain(tables: Tables) -> list[str]:
     }
     if left_out:
         named = ", ".join(f"“{name}” ({n})" for name, n in left_out.items())
-        sentences.append(f"Groups with too few people to estimate count for everybody, but have no row: {named}.")
+        sentences.append(f"Groups with too few people to estimate are included in everybody, but have no row: {named}.")
     return sentences
 
 

@@ -1,6 +1,6 @@
 """Run a study on this machine's cores or on a Dask cluster: the same tasks, the same numbers, one writer.
 
-Every run is a function of the seed and its settings. So the number of workers, the order of the runs and interruptions
+Every run is a function of the seed and its settings, so the number of workers, the order of the runs and interruptions
 change no number.
 """
 
@@ -21,7 +21,7 @@ from adobest_pp.studies.run_function import DONE, FAILED, Batch, Outcome, run_ba
 from adobest_pp.studies.store import StudyStore
 from adobest_pp.studies.summary import StudyStatus, study_status
 
-# Long compared with sending, gathering and committing a batch (some 30 ms), and short enough that a kill loses little.
+# Long compared with sending, gathering and committing a batch (about 30 ms), but short enough that a kill loses little.
 _BATCH_SECONDS = 2.0
 _BATCHES_PER_THREAD = 2
 
@@ -42,20 +42,21 @@ def run_study(
     Parameters
     ----------
     study : Study
-        What to run.
+        The study to run.
     store : path
         The file that keeps the runs. It is made if it does not exist, and grows if `study` has more runs of each cell.
         Raises ValueError if it is of another study, or if files that make a run have changed.
     scheduler : str, optional
         Address of a Dask scheduler, ``tcp://host:port`` or ``tls://host:port``, whose workers have the same files. It
-        must be your own: whoever reaches it can run code on its workers and here. By default, workers are processes of
+        must be your own: whoever reaches it can run code on its workers and here. By default, workers are processes on
         this machine.
     workers : int, optional
         How many processes to start; by default one per core.
     retry_failed : bool
-        Also make the runs that failed once more.
+        Also make failed runs again.
     accept_changed_sources : bool
-        Continue if files that make a run have changed: you know that they give the same numbers. The store records it.
+        Continue if files that make a run have changed, because you know that they give the same numbers. The store
+        records it.
     repair : bool
         Make damaged runs again, and keep the others. By default a damaged store raises ValueError.
     progressbar : bool
@@ -67,7 +68,7 @@ def run_study(
         How many runs are done and failed.
     """
     if scheduler is not None and workers is not None:
-        raise ValueError("workers must be left out where a scheduler is given, which has its own")
+        raise ValueError("workers must be left out with a scheduler, which has its own")
     if scheduler is not None:
         check_address(scheduler)
     n_workers = None if workers is None else check_integer(workers, "workers", 1)
@@ -127,7 +128,7 @@ class _Driver:
         self._in_flight += 1
 
     def _all_batches(self, retry_failed: bool) -> Iterator[Batch]:
-        """Yield what is still to be run; the size of a batch is decided only when it is asked for."""
+        """Yield the runs to make; the size of a batch is decided only when it is requested."""
         study, sources = self._store.study, self._store.sources
         for index, cell in enumerate(cells_of(study)):
             runs = tuple(self._store.waiting(index, retry_failed).tolist())
@@ -140,20 +141,20 @@ class _Driver:
 
     def _batch_size(self, kind: str) -> int:
         seconds = self._cost.get(kind, math.inf)
-        # Towards the end there is less for each worker than that: smaller batches let all of them finish together.
+        # Towards the end, smaller batches let all workers finish together.
         share = self._left // (_BATCHES_PER_THREAD * max(1, self._workers.slots()))
         return max(1, min(round(_BATCH_SECONDS / max(seconds, 1e-3)), share))
 
     def _learn(self, batch: Batch, outcomes: list[Outcome]) -> None:
-        # The least, because the first ones include compilation.
+        # The minimum, because first runs include compilation.
         known = [outcome.seconds for outcome in outcomes if not outcome.error]
         self._cost[batch.kind] = min([*known, self._cost.get(batch.kind, math.inf)])
 
     def _after_deaths(self, batch: Batch) -> list[Outcome]:
-        """Find out which run it is that workers die of.
+        """Find the run that kills workers.
 
         It may be any run of the batch, and Dask suspects every batch that a dead worker had. So each suspected run is
-        made by itself, with nothing else in flight.
+        made alone, with nothing else in flight.
         """
         if self._alone:
             return [Outcome(batch.runs[0], {}, math.nan, "KilledWorker: every worker that was given this run died")]

@@ -1,4 +1,4 @@
-"""The run function of a study by default: draw a truth, ask people through a mechanism, estimate, and measure."""
+"""The default run function of a study: draw a truth, ask people through a mechanism, estimate, and measure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,40 +53,24 @@ class Posterior(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """The answers of one run, and the estimates from them.
+    """The answers of one run, and the estimates from them."""
 
-    Attributes
-    ----------
-    theta : array of shape (K,)
-        The truth.
-    responses : Responses
-        What the collector holds.
-    sizes : array of int or None
-        |S| for each person; None where the mechanism publishes no subsets.
-    chain_mean : array of shape (K,) or None
-        SGLD's estimate, where that drove the collection.
-    prior, fit_seed : float or "learned", numpy.random.SeedSequence
-        Of exact inference.
-    many_rows : int
-        Rows of evidence up to which it is by NUTS.
-    """
-
-    theta: NDArray[np.float64]
+    theta: NDArray[np.float64]  # the truth (K,)
     responses: Responses
-    sizes: NDArray[np.int32] | None
-    chain_mean: NDArray[np.float64] | None
-    prior: float | str
+    sizes: NDArray[np.int32] | None  # |S| for each person; None if the mechanism publishes no subsets
+    chain_mean: NDArray[np.float64] | None  # SGLD's estimate (K,), if SGLD drove the collection
+    prior: float | str  # of exact inference
     fit_seed: np.random.SeedSequence
-    many_rows: int = MANY_ROWS_IN_STUDY
+    many_rows: int = MANY_ROWS_IN_STUDY  # up to this many rows of evidence, exact inference is by NUTS
 
     @cached_property
     def posterior(self) -> Posterior:
-        """The exact posterior of θ, sampled when it is first asked for: a few tenths of a second."""
+        """The exact posterior of θ, sampled on first use, which takes a few tenths of a second."""
         return exact_posterior(self.responses, self.prior, int(self.fit_seed.generate_state(1)[0]), self.many_rows)
 
     @property
     def estimate(self) -> NDArray[np.float64]:
-        """SGLD's estimate where there is one, and the mean of the exact posterior otherwise."""
+        """SGLD's estimate if there is one, otherwise the mean of the exact posterior."""
         return self.posterior.mean if self.chain_mean is None else self.chain_mean
 
     def measure(self, name: str) -> float:
@@ -142,12 +126,12 @@ def cell_settings(
     Parameters
     ----------
     mechanism : str
-        Any name of the registry, or ``"module:Class"``; or ``"design"``, which begins with subset selection and then
-        asks the best question in rounds, under the prior of the analysis.
+        A registered name, or ``"module:Class"``; or ``"design"``, which begins with subset selection and then asks the
+        best question in rounds, under the prior of the analysis.
     utility : str, optional
         How the next subset is chosen, as in `AdaptiveSubset`. Required if the mechanism publishes subsets.
     alpha : float, optional
-        The mass that ``"semi_adaptive"`` asks of its subset.
+        The mass that ``"semi_adaptive"`` requires of its subset.
     rho, theta : float, or K numbers
         One of them: the truth is drawn from Dirichlet(ρ), or given.
     people, people_per_category : int
@@ -155,10 +139,10 @@ def cell_settings(
     prior : "flat", "learned" or float
         The prior of exact inference: Dirichlet(1), one whose concentration is learned, or its concentration.
     sampler : {"exact", "sgld"}
-        What drives an adaptive collection and gives the estimate. With the exact one, a subset is chosen for K people
-        at a time, which is what it can afford; its own estimate is not used, since the exact posterior follows.
+        The sampler of an adaptive collection and of the estimate. With the exact one, which is slower, a subset is
+        chosen for K people at a time, and the estimate is the exact posterior's.
     **mechanism_settings
-        What the mechanism is built from: ``n_categories``, ``epsilon``, ``kappa``, …
+        The settings of the mechanism: ``n_categories``, ``epsilon``, ``kappa``, …
     """
     built = build_mechanism("subset_selection" if mechanism == DESIGN else mechanism, **mechanism_settings)
     k = built.n_categories
@@ -186,18 +170,18 @@ def cell_settings(
 
 
 def collect(run: Run, **settings: Any) -> Collected:
-    """Draw a truth and people and have them asked; for run functions with measures of their own.
+    """Draw a truth and people, and ask them; for run functions with measures of their own.
 
-    Cells of the same θ, or of the same K and ρ, have truth and people in common, and are thus compared in pairs; where
-    fewer are asked, they are the first of them. Cells that differ in `prior` alone have the answers in common too, but
-    for designs, which the prior has made.
+    Cells with the same θ, or with the same K and ρ, share the truth and the people, so they are compared in pairs; if
+    one asks fewer, these are the first of them. Cells that differ only in `prior` share the answers, too, except
+    designs, which depend on the prior.
 
     Parameters
     ----------
     run : Run
-        Which run it is.
+        The run.
     **settings
-        As of `cell_settings`.
+        As in `cell_settings`.
     """
     plan = cell_settings(**settings)
     k, theta = plan.mechanism.n_categories, plan.theta
@@ -230,7 +214,7 @@ def collect(run: Run, **settings: Any) -> Collected:
 
 @declares(MEASURES, cell_settings)
 def frequency_run(run: Run, **settings: Any) -> dict[str, float]:
-    """Make one run with the settings of `cell_settings`, and take the `MEASURES` that are asked for."""
+    """Make one run with the settings of `cell_settings`, and return the `MEASURES` that the study keeps."""
     collected = collect(run, **settings)
     return {name: collected.measure(name) for name in run.measures}
 
@@ -269,5 +253,5 @@ def _by_nuts(responses: Responses, prior: NDArray[np.float64] | str, seed: int) 
 
 @lru_cache(maxsize=64)
 def _losses_by_size(mechanism: Mechanism) -> dict[int, float]:
-    """Return the exact privacy loss for each subset size; under 0 where none is published."""
+    """Return the exact privacy loss for each subset size; the key is 0 if no subset is published."""
     return {row.size: row.loss for row in audit(mechanism).rows}

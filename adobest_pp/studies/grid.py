@@ -1,4 +1,4 @@
-"""What a study is: a grid of settings, each run a number of times, read from a small TOML file."""
+"""A study: a grid of settings, with a number of runs of each, read from a small TOML file."""
 
 import ast
 import hashlib
@@ -23,7 +23,7 @@ DEFAULT_RUN = "adobest_pp.studies.frequency_run:frequency_run"
 # Limits for the cells of a study, the runs of a cell, and all runs: a reader of the store holds all of them in memory.
 _MAX_CELLS, _MAX_RUNS, _MAX_PLACES = 100_000, 1_000_000, 100_000_000
 _NEEDED = ("name", "runs", "seed", "measures", "grid")
-# What a store calls its own.
+# Names that a store reserves.
 _TAKEN = ("cell", "run", "runs", "label", "seconds", "finished_at", "error", "status", "checksum", "seed", "measures")
 
 Settings = Mapping[str, Any]
@@ -31,24 +31,24 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Study:
-    """A grid of cells, how often to run each, from which seed, by which function, and what to measure.
+    """A grid of cells, the runs of each, the seed, the function that makes a run, and the measures.
 
     Build with `read_study` or `Study.from_dict`.
 
     Attributes
     ----------
     name : str
-        What tables and pages call it.
+        The name in tables and pages.
     runs : int
-        Runs of each cell. It may be raised later: a store then makes only the new ones.
+        Runs of each cell. If it is raised later, only the new ones are made.
     seed : int
         Every number is a function of it, of the cell's settings and of the number of the run.
     measures : tuple of str
-        Which of the numbers that a run returns to keep.
+        The measures to keep, of those that a run returns.
     grid : tuple of mappings
         Each maps axes to tuples of values, and stands for all their combinations.
     settings : mapping
-        What is the same in every cell.
+        The settings that all cells share.
     run : str
         The function that makes one run, ``"module:function"``.
     """
@@ -67,7 +67,7 @@ class Study:
         known = (*_NEEDED, "settings", "run")
         for key in content:
             if key not in known:
-                raise ValueError(f"{key} must be one of {', '.join(known)}; what a run is given goes under [settings]")
+                raise ValueError(f"{key} must be one of {', '.join(known)}; settings of the runs go under [settings]")
         for key in _NEEDED:
             if key not in content:
                 raise ValueError(f"{key} must be given")
@@ -94,13 +94,13 @@ class Study:
         return study
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a study file would say, every default included."""
+        """Return the content of a study file, with all defaults."""
         grid = [{name: list(values) for name, values in block.items()} for block in self.grid]
         plain = {"name": self.name, "run": self.run, "runs": self.runs, "seed": self.seed}
         return plain | {"measures": list(self.measures), "settings": dict(self.settings), "grid": grid}
 
     def digest(self) -> str:
-        """Return a short string that is the same for studies that differ at most in the number of runs."""
+        """Return a short hash of everything but the number of runs."""
         plain = self.to_dict()
         del plain["runs"]
         return hashlib.sha256(canonical(plain).encode()).hexdigest()[:16]
@@ -117,13 +117,13 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     ----------
     path : path
         A TOML file with ``name``, ``runs``, ``seed``, ``measures`` and a table ``[grid]`` of lists. The cells are all
-        combinations of their values; several tables, ``[[grid]]``, give the cells of each. Optional: ``[settings]``,
-        which is the same in all cells, and ``run = "module:function"``.
+        combinations of their values; several tables, ``[[grid]]``, give the cells of each. Optional are ``[settings]``,
+        which all cells share, and ``run = "module:function"``.
 
     Returns
     -------
     Study
-        Its form is checked. Whether the function takes these settings is checked when the study is run.
+        Only its form is checked here; whether the function takes these settings is checked when the study is run.
     """
     source = check_path(path)
     if not source.is_file():
@@ -140,14 +140,14 @@ def axes_of(study: Study) -> tuple[str, ...]:
 
 
 def cells_of(study: Study) -> tuple[dict[str, Any], ...]:
-    """Return the settings of each cell, those that are in several blocks of the grid once."""
+    """Return the settings of each cell; a cell that is in several blocks of the grid counts once."""
     places = ((block, values) for block in study.grid for values in product(*block.values()))
     cells = ({**study.settings, **dict(zip(block, values, strict=True))} for block, values in places)
     return tuple({canonical(cell): cell for cell in cells}.values())
 
 
 def run_once(study: Study, cell: Settings, number: int) -> dict[str, float]:
-    """Make one run of one cell in this process: its measures, the same wherever and whenever it is made."""
+    """Make one run of one cell in this process, and return its measures, which are the same on every machine."""
     return make_run(find_run(study.run), Run(study.seed, number, cell, study.measures))
 
 
@@ -162,7 +162,7 @@ def _check_names(study: Study) -> None:
             raise ValueError(f"names of settings and measures must be your own, got {name!r}, which is reserved")
     twice = [name for name in axes if name in study.settings] + [name for name in axes if name in study.measures]
     if twice:
-        raise ValueError(f"{twice[0]} must be in the grid, in the settings or in the measures, got it in two of them")
+        raise ValueError(f"{twice[0]} must be in only one of grid, settings and measures, got it in two of them")
 
 
 def _list(values: Any, name: str, *, text: bool = False) -> tuple[Any, ...]:
@@ -171,7 +171,7 @@ def _list(values: Any, name: str, *, text: bool = False) -> tuple[Any, ...]:
     checked = [_text(value, name) if text else _value(value, name) for value in values]
     if len({canonical(value) for value in checked}) < len(checked):
         raise ValueError(f"{name} must have each value once, got {brief(values)}")
-    # A TOML file may write 1 for 1.0: along one axis there is one type of numbers.
+    # A TOML file may have 1 for 1.0, but an axis has numbers of one type.
     if {type(value) for value in checked} == {int, float}:
         return tuple(map(float, checked))
     return tuple(checked)
@@ -183,7 +183,7 @@ def _value(value: Any, name: str) -> Any:
     if isinstance(value, list):
         return [_value(part, name) for part in value]
     if not isinstance(value, bool | int | float) or not math.isfinite(value):
-        raise ValueError(f"{name} must be of finite numbers, texts, true and false, or lists of them, got {value!r}")
+        raise ValueError(f"{name} must be finite numbers, text, true or false, or lists of these, got {value!r}")
     return value
 
 
@@ -193,10 +193,10 @@ def _text(value: Any, name: str) -> str:
     return value
 
 
-# What makes a run: the file of its function and all that it imports, each with a hash, and versions of libraries.
+# The sources of a run: the file of its function and all files that it imports, each with a hash, and library versions.
 #
-# Imports are read from the text of the files, also where they wait within a function. They are followed into adobest_pp
-# and into your own modules: whatever is neither in Python's library nor in site-packages.
+# Imports are read from the text of the files, including those within functions. They are followed into adobest_pp and
+# into your own modules: those neither in Python's library nor in site-packages.
 
 _LIBRARY = Path(sysconfig.get_path("stdlib"))
 LIBRARIES = ("numba", "numpy", "nutpie")
@@ -207,7 +207,7 @@ _RUN_MAKERS = ("__init__.py", "frequency_run.py", "run_function.py")
 def sources_of(study: Study) -> dict[str, str]:
     """Return the hash of every file that a run of the study may execute, by module, and the versions of libraries.
 
-    Settings that name something as ``"module:name"``, such as a mechanism of one's own, count as imports.
+    Settings such as ``"module:name"``, which may name your own mechanism, count as imports.
     """
     values = [study.run, *(value for cell in cells_of(study) for value in cell.values())]
     waiting = {value.partition(":")[0] for value in values if isinstance(value, str) and ":" in value}
@@ -222,14 +222,14 @@ def sources_of(study: Study) -> dict[str, str]:
 
 
 def hashes_of(names: Iterable[str]) -> dict[str, str]:
-    """Return what `sources_of` would say here of these modules and libraries, where they are here."""
+    """Return the hashes and versions of these modules and libraries on this machine, if it has them."""
     paths = {name: _file(name) for name in names}
     found = {name: _digest(path.read_bytes()) for name, path in paths.items() if path is not None}
     return found | {name: version(name) for name in LIBRARIES if name in paths}
 
 
 def differing(there: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Return the modules and libraries that are not the same, in words; nothing where all are."""
+    """Return the names of modules and libraries that differ, as text; an empty one if all are the same."""
     names = [name for name in sorted({*there, *here}) if there.get(name) != here.get(name)]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
@@ -239,7 +239,7 @@ def _digest(content: bytes) -> str:
 
 
 def _file(name: str) -> Path | None:
-    """Return the file of a module of ours; None for anything else."""
+    """Return the file of a module that counts as a source; None for any other."""
     top, *rest = name.split(".")
     try:
         spec = find_spec(top)
@@ -262,7 +262,7 @@ def _is_installed(path: Path) -> bool:
 
 @lru_cache(maxsize=1024)
 def _read(path: Path, changed_at: int, name: str) -> tuple[str, frozenset[str]]:
-    """Return the hash of a file, and all names in its imports that may be modules."""
+    """Return the hash of a file, and all imported names that may be modules."""
     content = path.read_bytes()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     dotted = {*_imports(ast.parse(content), package), name}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from adobest_pp._files import replacing
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief, markdown
-from adobest_pp.plots._common import COLORS, check_axes, legend_entry, number_log_axis, plain
+from adobest_pp.plots._common import COLORS, check_axes, legend_entry, number_log_axis, plain, save_figure
 from adobest_pp.studies import summary
 from adobest_pp.studies.run_function import DONE, FAILED
 from adobest_pp.studies.summary import axes_in, done, number, numeric_axes, shown, symbol, varying
@@ -24,26 +24,14 @@ from adobest_pp.studies.summary import axes_in, done, number, numeric_axes, show
 RESOLUTION = 110
 INTERVALS = (
     f"Median over the runs, with the {summary.percent(summary.LEVEL)} bootstrap interval of the median in brackets. "
-    "What does not depend on a number is shown for every value of it."
+    "A cell without a value on a numeric axis is shown for every value of it."
 )
 
 
 def write_page(dataset: xr.Dataset, folder: str | Path, *, progressbar: bool = False) -> list[Path]:
-    """Write figures, tables, settings and the page (``README.md``) of a study, finished or not.
+    """Write figures, tables and the page (``README.md``) of a study, finished or not, and return the paths, it last.
 
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        A study, with the dimensions (cell, run).
-    folder : path
-        Where to write; made if it is not there. Files of the same names are replaced.
-    progressbar : bool
-        Whether to show progress once it takes longer than two seconds.
-
-    Returns
-    -------
-    list of Path
-        What was written, the page last.
+    The folder is made if it does not exist. Files with the same names are replaced.
     """
     summary.check_study(dataset)
     target = Path(folder)
@@ -68,7 +56,7 @@ def write_page(dataset: xr.Dataset, folder: str | Path, *, progressbar: bool = F
 
 
 def _parts(dataset: xr.Dataset) -> Iterator[tuple[str, str, xr.Dataset]]:
-    """Yield what fits into one figure, three axes of numbers: suffix of the file, what it is of, and the cells."""
+    """Yield suffix, caption and cells for each figure, which has room for three numeric axes."""
     split = summary.varying(dataset, summary.numeric_axes(dataset))[:-3]
     levels = [[v for v in np.unique(dataset[name].values).tolist() if np.isfinite(v)] for name in split]
     for values in product(*levels):
@@ -93,7 +81,7 @@ def title(dataset: xr.Dataset) -> str:
 
 
 def settings_rows(dataset: xr.Dataset) -> list[tuple[str, Any]]:
-    """Return what was run, for a table."""
+    """Return the settings of a study, for a table."""
     settings = json.loads(dataset.attrs["study"])
     rows = [
         ("run function", settings["run"]),
@@ -123,22 +111,19 @@ def how_far(dataset: xr.Dataset) -> str:
     if n_runs < summary.smallest_n(summary.LEVEL):
         text += (
             f". With {n_runs} runs no interval can hold the median with {summary.percent(summary.LEVEL)}: those in the "
-            f"tables are within the range of the runs, which does with {summary.percent(1 - 2.0 ** (1 - n_runs))}"
+            f"tables are within the range of the runs, which holds it with {summary.percent(1 - 2.0 ** (1 - n_runs))}"
         )
     return text + "."
 
 
 def save(figure: Any, target: Path, name: str, caption: str, written: list[Path]) -> list[str]:
-    """Save a figure, add its files to `written`, and return the page's part."""
-    from adobest_pp.plots._common import save_figure
-
+    """Save a figure, add its files to `written`, and return its part of the page."""
     written += save_figure(figure, target, name, RESOLUTION)
     shown = markdown(caption)
     return [f"![{shown}]({name}.png)", f"{shown} ([SVG]({name}.svg))."]
 
 
-# The runs of a study, a box for each cell.
-
+# Box plots of the runs of a study, one box for each cell.
 
 BOXES: dict[str, Any] = {
     "widths": 0.8,
@@ -148,17 +133,17 @@ BOXES: dict[str, Any] = {
     "medianprops": {"color": "black", "linewidth": 1.4},
     "flierprops": {"marker": ".", "markersize": 2.5, "markeredgecolor": "0.4"},
 }
-# Of the first six labels, of the next six, …
-BOX_COLORS = COLORS[:-1]  # without black, which is that of the medians
+# The first six labels have the first hatch, the next six the second, …
+BOX_COLORS = COLORS[:-1]  # without black, the color of the medians
 HATCHES = ("", "///", "...", "xxx")
 # Measures that are all positive and differ by this factor are drawn on a logarithmic scale.
 WIDE = 10
 
 
 def plot_study(dataset: xr.Dataset, measure: str, axes: Any = None) -> NDArray[np.object_]:
-    """Draw box plots of one measure of a study: a color for each label, and up to three axes of numbers as places.
+    """Draw box plots of one measure of a study: a color for each label, and positions for up to three numeric axes.
 
-    The numeric axis with the most values lies within a panel. Of the other axes that vary, the last has a row of panels
+    The numeric axis with the most values is within a panel. Of the other axes that vary, the last has a row of panels
     for each value, and the one before it a column. A box spans the quartiles, with a line at the median. Whiskers reach
     to the furthest run within 1.5 interquartile ranges, and dots are the runs beyond. A cell without a value on an axis
     is drawn at every value of that axis.
@@ -166,10 +151,10 @@ def plot_study(dataset: xr.Dataset, measure: str, axes: Any = None) -> NDArray[n
     Parameters
     ----------
     dataset : xarray.Dataset
-        A study, with the dimensions (cell, run). Labels are those of its coordinate ``label``, or the texts that differ
-        between its cells.
+        A study, with the dimensions (cell, run). Labels are those of its coordinate ``label``, or the text axes that
+        differ between its cells.
     measure : str
-        Which of its measures to draw.
+        The measure to draw.
     axes : array of matplotlib axes, of shape (rows, columns), optional
         A new figure by default.
 

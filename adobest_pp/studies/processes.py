@@ -1,4 +1,4 @@
-"""Worker processes of this machine. They talk to their driver by pipes and listen on no port."""
+"""Worker processes on this machine. They communicate with their driver through pipes and listen on no port."""
 
 import multiprocessing
 import os
@@ -16,7 +16,7 @@ from adobest_pp.studies.run_function import Batch, Outcome
 
 Task = Callable[[Batch], list[Outcome]]
 
-# How many workers may die while they make a batch before it is given up; one may be killed by chance.
+# How many workers may die while they make a batch before it is given up: one may be killed by chance.
 _DEATHS_ALLOWED = 3
 _PATIENCE = 2.0
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
@@ -28,19 +28,11 @@ class _Worker:
     process: Any
     connection: "Connection[Any, Any]"
     ready: bool = False
-    job: tuple[Batch, int] | None = None  # and how many workers died while they made it
+    job: tuple[Batch, int] | None = None  # with the number of workers that died while they made it
 
 
 class Processes:
-    """A number of worker processes of one thread each; use it as a context manager.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    task : callable
-        What they do with a batch; they import it by name.
-    """
+    """Worker processes of one thread each; use it as a context manager. They import `task` by name."""
 
     def __init__(self, count: int, task: Task) -> None:
         self._count, self._task = count, task
@@ -53,7 +45,7 @@ class Processes:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for worker in self._workers:
-            worker.connection.close()  # which ends it, unless it is at work
+            worker.connection.close()  # ends the worker, unless it is making a batch
         for worker in self._workers:
             if kind is None and worker.ready and worker.job is None:
                 worker.process.join(_PATIENCE)
@@ -65,7 +57,7 @@ class Processes:
         return self._count
 
     def submit(self, batch: Batch) -> None:
-        """Take a batch, for the next worker that is free."""
+        """Take a batch for the next free worker."""
         self._waiting.append((batch, 0))
         self._hand_out()
 
@@ -79,7 +71,7 @@ class Processes:
                     return found
 
     def _listen(self, worker: _Worker) -> tuple[Batch, list[Outcome] | None] | None:
-        """Return the batch that a worker has finished or finally died of, if it has."""
+        """Return the batch that a worker has finished, or that has killed too many workers; None if there is none."""
         try:
             if not worker.connection.poll():
                 return None if worker.process.is_alive() else self._bury(worker)
@@ -95,7 +87,7 @@ class Processes:
         return job[0], said
 
     def _bury(self, worker: _Worker) -> tuple[Batch, None] | None:
-        """Start a worker in the place of a dead one; it makes the same batch, unless too many have died of that."""
+        """Replace a dead worker; the new one makes the same batch, unless this has killed too many workers."""
         worker.process.join()
         worker.connection.close()
         if not worker.ready:
@@ -116,7 +108,7 @@ class Processes:
         for worker in self._workers:
             if self._waiting and worker.ready and worker.job is None:
                 worker.job = self._waiting.popleft()
-                with suppress(OSError):  # it has died: `next` sees that
+                with suppress(OSError):  # it has died, which `next` notices
                     worker.connection.send(worker.job[0])
 
 
@@ -132,14 +124,14 @@ def _start(task: Task) -> _Worker:
 
 @contextmanager
 def _inherited() -> Iterator[None]:
-    """Set what a process that is started now inherits: one thread for libraries, and no Ctrl-C.
+    """Set what new processes inherit: one thread for libraries, and no Ctrl-C, which a terminal sends to all processes.
 
-    A terminal sends Ctrl-C to all processes. The driver ends its workers.
+    The driver ends its workers itself.
     """
     before = dict(os.environ)
     blocks = hasattr(signal, "pthread_sigmask")
     if blocks:
-        resource_tracker.ensure_running()  # which unblocks signals when it starts
+        resource_tracker.ensure_running()  # it unblocks signals when it starts
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.environ.update(_ONE_THREAD)
     try:
@@ -155,7 +147,7 @@ def _inherited() -> Iterator[None]:
 
 
 def _work(connection: "Connection[Any, Any]", task: Task) -> None:
-    """Do the task for one batch after the other, until the driver closes the pipe or ends."""
+    """Do the task for one batch after another, until the driver closes the pipe or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     connection.send(_READY)

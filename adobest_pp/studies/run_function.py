@@ -1,4 +1,4 @@
-"""The function that makes one run of a study: what it is given, what it may declare, and how it is found by name."""
+"""The function that makes one run of a study: its arguments, what it may declare, and how it is found by name."""
 
 import hashlib
 import inspect
@@ -23,7 +23,7 @@ RunFunction = Callable[..., Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Run:
-    """What a run function is given first: which run it makes, and where its random numbers come from.
+    """The first argument of a run function: which run it makes, and where its random numbers come from.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class Run:
     number : int
         Number of the run within its cell, from 0.
     settings : mapping
-        The settings of the cell, which the function gets as keywords too.
+        The settings of the cell, which the function also gets as keywords.
     measures : tuple of str
-        What the study keeps. The function may leave out everything else.
+        The measures that the study keeps. The function may leave out all others.
     """
 
     seed: int
@@ -48,8 +48,8 @@ class Run:
         Parameters
         ----------
         **shared
-            Any plain values. Cells that pass the same ones get the same seed, whatever else differs, so that they are
-            compared in pairs. Without any, the seed is that of all settings of the cell.
+            Any plain values. Cells that pass the same ones get the same seed, so that they are compared in pairs.
+            By default the seed depends on all settings of the cell.
         """
         text = canonical(shared or {"cell": dict(self.settings)})
         digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
@@ -70,12 +70,12 @@ class Measure(NamedTuple):
 def declares[F: RunFunction](
     measures: Mapping[str, Measure], check: Callable[..., object] | None = None
 ) -> Callable[[F], F]:
-    """Declare the measures of a run function, by a decorator; optional.
+    """Declare the measures of a run function with a decorator, which is optional.
 
     Parameters
     ----------
     measures : mapping of str to Measure
-        All that the function can measure: a study that asks for others is refused before it begins.
+        All that the function can measure. A study that asks for others raises ValueError before it begins.
     check : callable, optional
         Called with the settings of every cell before a study begins; raises ValueError for those that cannot be run.
     """
@@ -101,7 +101,7 @@ def find_run(name: str) -> RunFunction:
     except (ImportError, AttributeError, TypeError, ValueError) as problem:
         raise ValueError(f"run must name a function as 'module:function', got {brief(name)}: {problem}") from None
     if not callable(found):
-        raise ValueError(f"run must name a function as 'module:function', got {brief(name)}, which is not one")
+        raise ValueError(f"run must name a function as 'module:function', got {brief(name)}, which is not a function")
     function: RunFunction = found
     return function
 
@@ -156,22 +156,21 @@ def _known(name: str, known: Collection[str]) -> str:
     return ", ".join(map(repr, known)) + (f" (did you mean {close[0]!r}?)" if close else "")
 
 
-# What a worker does: make a few runs of one cell, and return their numbers.
-
+# The task of a worker: make a few runs of one cell, and return their numbers.
 
 NOT_RUN, DONE, FAILED = 0, 1, 2
 
 _LONGEST_ERROR = 1000
 # Seconds to wait for a process that compiles.
 _COMPILING = 3600.0
-# In this process: the kinds of run of which everything is compiled, and the sources that are those of the driver.
+# In this process: the kinds of run that are compiled, and the sources that were found equal to the driver's.
 _compiled: set[str] = set()
 _checked: set[str] = set()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one run: its measures, or the text of its error; and how long it took."""
+    """The outcome of one run: its measures, or the text of its error, and how long it took."""
 
     run: int
     measures: Mapping[str, float]
@@ -193,13 +192,13 @@ class Batch:
 
     @property
     def kind(self) -> str:
-        """What is the same for runs that compile the same functions and take about as long."""
+        """The same text for runs that compile the same functions and take about as long."""
         settings = {name: value for name, value in self.settings.items() if not isinstance(value, float)}
         return canonical([self.function, settings, self.measures])
 
 
 def run_batch(batch: Batch) -> list[Outcome]:
-    """Make the runs of a batch; what one of them raises is its outcome."""
+    """Make the runs of a batch; an exception in one of them is its outcome."""
     _check_sources(batch.sources)
     return [_outcome(batch, number) for number in batch.runs]
 
@@ -229,16 +228,16 @@ def _outcome(batch: Batch, number: int) -> Outcome:
 
 @contextmanager
 def compiling_alone() -> Iterator[None]:
-    """Let one process of this user and machine at a time compile.
+    """Let only one process of this user and machine compile at a time.
 
-    Two processes that compile the same functions at once can mix up Numba's cache on disk, whose index they both
+    Two processes that compile the same functions at once can corrupt Numba's cache on disk, whose index they both
     rewrite; and the second need not compile at all. The lock is an empty database in the user's own cache folder. If
-    there is no such folder, nobody waits.
+    there is no such folder, no process waits.
     """
     connection = None
     try:
         path = cache_folder() / "compiling.lock"
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # others could keep us waiting if they could read it
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # nobody else may lock it
         connection = sqlite3.connect(path, timeout=_COMPILING, isolation_level=None)
         connection.execute("BEGIN EXCLUSIVE")
     except (OSError, sqlite3.Error):
@@ -251,7 +250,7 @@ def compiling_alone() -> Iterator[None]:
 
 
 def _text(problem: BaseException) -> str:
-    """Return what was raised in one line that can be stored, exported and printed, whatever is in it."""
+    """Return an exception as one line of printable text."""
     try:
         text = str(problem)
     except Exception:

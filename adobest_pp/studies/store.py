@@ -2,12 +2,12 @@
 
 ``runs`` has a row for each run that is done or failed: measures, times and error as JSON, and a checksum of these, of
 the number of the run and of the settings of its cell. ``parts`` has the header (the study, the files that make a run,
-versions of libraries) and the head: how many rows there are, the sum of their checksums, and the checksum of the
-header. Whoever reads the store finds a row that was changed, moved, removed or copied from another study.
+versions of libraries) and the head: the number of rows, the sum of their checksums, and the checksum of the header. So
+a reader notices a row that was changed, moved, removed or copied from another study.
 
-A batch of runs is one transaction, on disk when `StudyStore.commit` returns. SQLite rolls back one that was cut short.
-It keeps a rollback journal, not a WAL, which needs memory that is shared by all processes: a store may lie in a folder
-that several machines mount. `adobest_pp._files` locks it for its one writer.
+A batch of runs is one transaction, on disk when `StudyStore.commit` returns; SQLite rolls back an incomplete one. It
+keeps a rollback journal, not a WAL, which needs memory shared by all processes: a store may be in a folder that several
+machines mount. `adobest_pp._files` locks it for its one writer.
 """
 
 import hashlib
@@ -44,8 +44,8 @@ _TABLES = (
 )
 _ONE_RUN = "SELECT body, checksum FROM runs WHERE cell = ? AND run = ?"
 _NAMED = 5
-# Seconds that a new writer waits for those who only look whether there is one, and milliseconds that a commit waits for
-# those who read.
+# Seconds that a new writer waits for processes that only check whether there is one, and milliseconds that a commit
+# waits for readers.
 _LOOK, _READING = 0.5, 60_000
 
 Row = tuple[int, int, str, str]
@@ -70,24 +70,12 @@ class Parts(NamedTuple):
 
 
 class StoredRuns(NamedTuple):
-    """The runs of a store.
-
-    Attributes
-    ----------
-    parts : Parts
-        What they are of.
-    values : dict of array
-        Measures, ``seconds``, ``finished_at``, ``error`` and ``status``, each by (cell, run).
-    damaged : array of bool
-        Runs that do not match their checksum. Their values are those of runs that are not made.
-    lost : int
-        Runs that were in the store and are not there now.
-    """
+    """The runs of a store; damaged ones do not match their checksum, and have the values of runs that are not made."""
 
     parts: Parts
-    values: dict[str, NDArray[Any]]
-    damaged: NDArray[np.bool_]
-    lost: int
+    values: dict[str, NDArray[Any]]  # measures, seconds, finished_at, error and status, each by (cell, run)
+    damaged: NDArray[np.bool_]  # by (cell, run)
+    lost: int  # how many runs were in the store and are missing now
 
     def refuse_damage(self, path: Path) -> None:
         """Raise ValueError if runs are damaged or lost."""
@@ -101,16 +89,7 @@ class StoredRuns(NamedTuple):
 class StudyStore:
     """The store of one study, open for writing; use it as a context manager, or `close` it.
 
-    Parameters
-    ----------
-    path : path
-        A file. It is made if it does not exist, and grows if `study` has more runs of each cell.
-    study : Study
-        What is to be run.
-    accept_changed_sources : bool
-        Continue if files that make a run have changed, and record that.
-    repair : bool
-        Drop damaged runs, so that they are made again. By default a damaged store raises ValueError.
+    The arguments are those of `run_study`; `repair` drops damaged runs, so that they are made again.
     """
 
     def __init__(
@@ -160,7 +139,7 @@ class StudyStore:
             self._write([], header)
 
     def _updated_header(self, parts: Parts, accept_changed_sources: bool) -> str:
-        """Return the header with the runs of this study and today's sources; raise ValueError if those changed."""
+        """Return the header with this study and the present sources, or raise ValueError if those have changed."""
         attributes = {**parts.attributes, "study": json.dumps(self.study.to_dict())}
         if changed := differing(json.loads(attributes["sources"]), self.sources):
             if not accept_changed_sources:
@@ -179,7 +158,7 @@ class StudyStore:
         self.close()
 
     def close(self) -> None:
-        """Let go of the store; another process may then write to it."""
+        """Close the store; another process may then write to it."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -195,7 +174,7 @@ class StudyStore:
         return np.flatnonzero((status == NOT_RUN) | (retry_failed & (status == FAILED)))
 
     def commit(self, cell: int, outcomes: Sequence[Outcome]) -> None:
-        """Write what became of some runs of one cell."""
+        """Write the outcomes of some runs of one cell."""
         now, rows = time.time(), []
         for one in outcomes:
             numbers = {name: one.measures.get(name) for name in self.study.measures} | {"seconds": one.seconds}
@@ -213,7 +192,7 @@ class StudyStore:
         self._status[cell, [one.run for one in outcomes]] = [FAILED if one.error else DONE for one in outcomes]
 
     def _write(self, rows: Sequence[Row], header: str | None = None) -> None:
-        """Write runs, and a header unless it is None, in one transaction that is on disk at the end."""
+        """Write runs, and a header unless it is None, in one transaction, which is then on disk."""
         assert self._connection is not None
         if not os.path.samestat(self._file, os.stat(self._target)):
             raise OSError("another program has replaced it")
@@ -241,7 +220,7 @@ class StudyStore:
 
 
 def read_store(path: Path) -> StoredRuns:
-    """Return all that is in a store, also while another process writes to it; damaged runs are marked."""
+    """Return the content of a store, also while another process writes to it; damaged runs are marked."""
     with telling(str(path), partial(_damaged, path)), closing(_connect(path, "ro")) as connection:
         connection.execute("BEGIN")
         return _read(connection, path)
@@ -266,7 +245,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _read_parts(connection: sqlite3.Connection, path: Path) -> Parts:
-    """Return header and head, or raise ValueError if they are not as they were written or not those of a study."""
+    """Return header and head, or raise ValueError if they are damaged or not those of a study."""
     parts = dict(connection.execute("SELECT name, value FROM parts LIMIT 10"))
     try:
         text, head = parts["header"], Head(*loads(parts["head"]))
@@ -285,7 +264,6 @@ def _read_parts(connection: sqlite3.Connection, path: Path) -> Parts:
 
 
 def _read(connection: sqlite3.Connection, path: Path) -> StoredRuns:
-    """Return all that is in a store."""
     parts = _read_parts(connection, path)
     rows = connection.execute("SELECT cell, run, body, checksum FROM runs").fetchall()
     connection.rollback()  # a writer may go on
@@ -308,7 +286,7 @@ def _read(connection: sqlite3.Connection, path: Path) -> StoredRuns:
 
 
 def _values(study: Study, shape: tuple[int, int], rows: Sequence[Row]) -> dict[str, NDArray[Any]]:
-    """Return the values of some runs, by variable; those of the others are NaN, no text and `NOT_RUN`."""
+    """Return the values of all runs, by variable; runs without a row have NaN, no text and `NOT_RUN`."""
     numbers = (*study.measures, "seconds", "finished_at")
     values: dict[str, NDArray[Any]] = {name: np.full(shape, np.nan) for name in numbers}
     values |= {"error": np.full(shape, "", dtype=object), "status": np.full(shape, NOT_RUN, dtype=np.int8)}
@@ -322,7 +300,7 @@ def _values(study: Study, shape: tuple[int, int], rows: Sequence[Row]) -> dict[s
 
 
 def _readable_rows(connection: sqlite3.Connection, study: Study) -> Iterator[Row]:
-    """Yield the runs that match their checksum. One by one, because others may be in damaged pages of the file."""
+    """Yield the runs that match their checksum, one by one: others may be in damaged pages of the file."""
     keys = _keys(study)
     for place in product(range(len(keys)), range(study.runs)):
         with suppress(sqlite3.Error):
@@ -337,7 +315,6 @@ def _is_whole(row: Row, keys: Sequence[bytes]) -> bool:
 
 
 def _write_new(target: Path, header: str, rows: Iterable[Row], *, overwrite: bool) -> None:
-    """Write a store, whole or not at all."""
     with (
         replacing(target, overwrite=overwrite, name="store") as temporary,
         closing(sqlite3.connect(temporary, isolation_level=None)) as connection,
@@ -357,7 +334,7 @@ def _write_new(target: Path, header: str, rows: Iterable[Row], *, overwrite: boo
 
 
 def _check_same(stored: Study, study: Study, path: Path) -> None:
-    """Raise ValueError for the store of another study, with what differs; the number of runs may have been raised."""
+    """Raise ValueError, with the differences, for the store of another study; `runs` may be larger than there."""
     if stored.digest() != study.digest():
         there, here = (_flat(each.to_dict()) for each in (stored, study))
         keys = [key for key in {**there, **here} if there.get(key) != here.get(key)]
@@ -371,14 +348,14 @@ def _check_same(stored: Study, study: Study, path: Path) -> None:
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a study by name; axes by name too where there is one block of them."""
+    """Return the settings of a study by name; axes, too, if the grid is a single block."""
     plain = {key: value for key, value in settings.items() if key not in ("grid", "settings", "runs")}
     grid = settings["grid"][0] if len(settings["grid"]) == 1 else {"grid": settings["grid"]}
     return {**plain, **settings["settings"], **grid}
 
 
 def _new_header(study: Study, sources: Mapping[str, str]) -> str:
-    """Return the attributes of the dataset, and what each measure means: readers do not import the run function."""
+    """Return the attributes of the dataset and the meaning of each measure, for readers without the run function."""
     libraries = {name: version(name) for name in LIBRARIES}
     made_with = {"adobest_pp": adobest_pp.__version__, "python": platform.python_version(), **libraries}
     attributes = {
@@ -396,7 +373,7 @@ def _new_header(study: Study, sources: Mapping[str, str]) -> str:
 
 
 def _coordinate(values: Sequence[Any]) -> NDArray[Any]:
-    """Return one axis along the cells; NaN or an empty text where a cell does not have it."""
+    """Return one axis along the cells; NaN or an empty text for cells without a value."""
     numbers = all(value is None or isinstance(value, int | float) for value in values)
     if numbers and None not in values:
         return np.array(values)
@@ -412,7 +389,7 @@ def _now() -> str:
 
 
 def _keys(study: Study) -> list[bytes]:
-    """Return a key for the checksums of each cell's runs, so that those of other cells and studies do not match."""
+    """Return a key for each cell, so that checksums of the runs of other cells and studies do not match."""
     about = study.digest()
     return [hashlib.sha256(canonical([about, cell]).encode()).digest() for cell in cells_of(study)]
 
@@ -426,7 +403,6 @@ def _digest(header: str) -> str:
 
 
 def _sum(plus: Sequence[str], minus: Sequence[str] = ()) -> str:
-    """Return the sum of checksums, which does not depend on their order."""
     return f"{(sum(int(one, 16) for one in plus) - sum(int(one, 16) for one in minus)) % 2**64:016x}"
 
 

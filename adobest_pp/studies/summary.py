@@ -1,4 +1,4 @@
-"""Results of a study: read from its store, also while another process writes to it, and as tables."""
+"""Results of a study: read them from the store, also while another process writes to it, and make tables."""
 
 import json
 import math
@@ -23,13 +23,13 @@ from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.store import coordinates_of, read_store
 
 _RATE_SECONDS = 120.0
-# What a store holds of every run in addition to its measures.
+# What a store has of every run beside its measures.
 _OF_THE_STORE: dict[str, dict[str, Any]] = {
     "seconds": {"long_name": "time that the run took", "units": "s"},
     "finished_at": {"long_name": "when the run was committed", "units": "seconds since 1970-01-01"},
     "error": {"long_name": "error of a failed run"},
     "status": {
-        "long_name": "what became of the run",
+        "long_name": "state of the run",
         "flag_values": [NOT_RUN, DONE, FAILED],
         "flag_meanings": "not_run done failed",
     },
@@ -66,13 +66,13 @@ def open_study(path: str | os.PathLike[str]) -> xr.Dataset:
     Parameters
     ----------
     path : path
-        What ``adobest study run`` wrote.
+        A store that ``adobest study run`` wrote.
 
     Returns
     -------
     xarray.Dataset
-        Measures by ``cell`` and ``run``, NaN where `status` is not 1 (done); how long a run took and when it was over,
-        NaN where `status` is 0 (not run); the settings of each cell as coordinates along ``cell``.
+        Measures by ``cell`` and ``run``, NaN where `status` is not 1 (done); how long a run took and when it ended, NaN
+        where `status` is 0 (not run); the settings of each cell as coordinates along ``cell``.
 
     Raises
     ------
@@ -120,12 +120,12 @@ def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str], over
     Parameters
     ----------
     path : path
-        What ``adobest study run`` wrote.
+        A store that ``adobest study run`` wrote.
     out : path
         Where to write: ``.nc`` is the dataset of `open_study` in netCDF, ``.csv`` a table with one row for each run
         that is done or failed, and the settings of its cell in every row.
     overwrite : bool, default False
-        Replace a file that is there.
+        Replace an existing file.
     """
     target = Path(out)
     if target.suffix not in (".nc", ".csv") or not target.parent.is_dir():
@@ -142,7 +142,7 @@ def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str], over
 
 
 def _rate(finished_at: NDArray[np.float64], now: float) -> float:
-    """Return runs a second over the last two minutes; NaN where fewer than two batches came in."""
+    """Return runs per second over the last two minutes; NaN for fewer than two batches."""
     late = finished_at[finished_at > now - _RATE_SECONDS]
     if late.size == 0 or late.max() == late.min():
         return math.nan
@@ -152,9 +152,8 @@ def _rate(finished_at: NDArray[np.float64], now: float) -> float:
 # Tables of a study: medians with intervals, as a dataset, CSV and Markdown.
 #
 # The text axes of a grid (mechanism, utility, …) name what is compared: together they are the label of a cell. Numeric
-# axes say where: a line of a table, a place in a figure. A cell without a value on a numeric axis is shown at every
-# value of that axis.
-
+# axes give its place: a line of a table, a position in a figure. A cell without a value on a numeric axis is shown at
+# every value of that axis.
 
 MEANINGS = {
     "median": "median of the runs",
@@ -195,12 +194,12 @@ def numeric_axes(dataset: xr.Dataset) -> list[str]:
 
 
 def varying(dataset: xr.Dataset, names: Iterable[str]) -> list[str]:
-    """Return those of the axes that have more than one value."""
+    """Return the axes that have more than one value."""
     return [name for name in names if len(np.unique(dataset[name].values.astype(str))) > 1]
 
 
 def symbol(name: str) -> str:
-    """Return the Greek letter that an axis is named for, or its name."""
+    """Return the Greek letter that an axis is named after, or its name."""
     try:
         return unicodedata.lookup(f"GREEK SMALL LETTER {name}")
     except KeyError:
@@ -210,16 +209,8 @@ def symbol(name: str) -> str:
 def shown(dataset: xr.Dataset) -> xr.Dataset:
     """Label the cells, and repeat those without a value on a numeric axis for every value of that axis.
 
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        A study, with the dimensions (cell, run).
-
-    Returns
-    -------
-    xarray.Dataset
-        In the order of its axes of numbers, with the coordinate ``label``: the texts that differ between cells. A
-        label that the dataset has already is kept.
+    The result is in the order of the numeric axes. Its coordinate ``label``, unless the dataset has one, is made of the
+    text axes that differ between cells.
     """
     check_study(dataset)
     result = dataset if "label" in dataset.coords else dataset.assign_coords(label=("cell", _labels(dataset)))
@@ -235,21 +226,10 @@ def shown(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def medians(dataset: xr.Dataset, measure: str) -> xr.Dataset:
-    """Summarize the runs of each cell.
+    """Summarize one measure by the cells of `shown`; NaN where no run is done.
 
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        A study, with the dimensions (cell, run).
-    measure : str
-        One of its measures.
-
-    Returns
-    -------
-    xarray.Dataset
-        Along ``cell``, which are those of `shown`: ``median``, ``q25`` and ``q75``; ``lower`` and ``upper``, the
-        bootstrap interval of the median (percentiles of 4000 resamples, the same for the same data); ``runs_done``,
-        ``runs_failed``, ``runs_asked``. NaN where no run is done.
+    The variables are ``median``, ``q25`` and ``q75``; ``lower`` and ``upper``, the bootstrap interval of the median
+    (percentiles of 4000 resamples, the same for the same data); ``runs_done``, ``runs_failed`` and ``runs_asked``.
     """
     study = shown(dataset)
     values = done(study, measure)
@@ -257,7 +237,7 @@ def medians(dataset: xr.Dataset, measure: str) -> xr.Dataset:
     columns = np.full((5, len(values)), np.nan)
     for n in np.unique(n_known[n_known > 0]):
         rows = np.flatnonzero(n_known == n)
-        # As many runs are done in each of these rows: the finite ones first, in one array.
+        # These rows all have n runs done: the finite values first, in one array.
         finite = np.sort(values[rows], axis=1)[:, :n]
         columns[:3, rows] = np.quantile(finite, [0.5, 0.25, 0.75], axis=1)
         columns[3:, rows] = np.quantile(bootstrap_medians(finite), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
@@ -270,26 +250,12 @@ def medians(dataset: xr.Dataset, measure: str) -> xr.Dataset:
 
 
 def bootstrap_medians(values: ArrayLike, *, size: int | None = None, stream: int = 0) -> NDArray[np.float64]:
-    """Return the medians of resamples, drawn with replacement.
+    """Return the medians (..., 4000) of resamples of runs (..., n), drawn with replacement, with `size` runs in each.
 
-    Parameters
-    ----------
-    values : array of shape (..., n)
-        Runs along the last axis, none missing.
-    size : int, optional
-        Runs in a resample; n by default.
-    stream : int
-        Resamples of different streams are independent; those of one stream take the same runs of every row.
+    Resamples of different streams are independent; one stream takes the same runs from every row.
 
-    Returns
-    -------
-    array of shape (..., 4000)
-
-    Notes
-    -----
-    The median of a resample is that of its ranks, so ranks are drawn once for each n and not for each row. Percentiles
-    of few runs' resamples are a little narrow: a 95 % interval leaves out the median with 6.4 % at 20 runs and with
-    5.4 % at 50.
+    The median of a resample follows from its ranks, so ranks are drawn once for each n, not for each row. Intervals
+    from few runs are slightly too narrow: a 95 % interval misses the median with 6.4 % at 20 runs and 5.4 % at 50.
     """
     ranked = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
     low, high = _middle_ranks(ranked.shape[-1], size or ranked.shape[-1], stream)
@@ -302,7 +268,7 @@ def smallest_n(level: float = LEVEL) -> int:
 
 
 def write_csv(tables: Sequence[xr.Dataset], path: Path) -> None:
-    """Write what `medians` gave for some measures of one study, one row for each cell and measure."""
+    """Write tables of `medians` for measures of one study, with one row for each cell and measure."""
     columns = ["measure", *axes_in(tables[0]), *MEANINGS, "label"]
     with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         for i, table in enumerate(tables):
@@ -311,7 +277,7 @@ def write_csv(tables: Sequence[xr.Dataset], path: Path) -> None:
 
 
 def median_rows(table: xr.Dataset) -> tuple[list[str], list[list[str]]]:
-    """Return what `medians` gave as headings and rows: a row for each place, a column for each label."""
+    """Return headings and rows of a table of `medians`: a row for each place, a column for each label."""
     names = list(dict.fromkeys(table["label"].values.tolist()))
     places = varying(table, numeric_axes(table))
     rows: dict[tuple[str, ...], dict[str, str]] = {}
@@ -325,7 +291,7 @@ def median_rows(table: xr.Dataset) -> tuple[list[str], list[list[str]]]:
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a Markdown table, whose cells are nothing but text."""
+    """Return a Markdown table, with all markup in its cells escaped."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(map(markdown, line)) + " |" for line in lines)
 

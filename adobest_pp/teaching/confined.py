@@ -1,11 +1,11 @@
-"""The program that runs the code of an exercise, in a process of its own that can do nothing but compute.
+"""The program that runs the code of an exercise, in a process of its own that can only compute.
 
-It is run as a file, not imported: `running.py` starts it. It gives itself limits of time and memory, and then asks the
-Linux kernel to refuse every system call but those that computing needs (seccomp). From then on the process can open no
-file, no connection and no other program, signal nobody, and undo none of this, whatever the code does in Python or in
-machine code. Only then it says that it is ready, and is given the code.
+It is run as a file, not imported: `running.py` starts it. It limits its own time and memory, and then asks the Linux
+kernel to refuse all system calls that computing does not need (seccomp). From then on the process cannot open files or
+connections, start programs, send signals or undo any of this, whatever the code does in Python or in machine code. Only
+then does it report that it is ready, and get the code.
 
-Requests and replies are lines of JSON. What the code prints goes elsewhere.
+Requests and replies are lines of JSON. What the code prints goes to standard error.
 """
 
 import ctypes
@@ -22,16 +22,16 @@ from contextlib import suppress
 from importlib.machinery import BuiltinImporter, FrozenImporter
 from typing import Any
 
-CPU_SECONDS, ALARM_SECONDS = 10, 20  # `running.py` ends it earlier; these hold if that is gone
+CPU_SECONDS, ALARM_SECONDS = 10, 20  # `running.py` ends it earlier, unless it has ended itself
 MEMORY = 2**29
-# What an exercise can import: it is there before the code is, which can open no file.
+# The modules that an exercise can import. They are imported before the code runs, which cannot open files.
 # fmt: off
 MODULES = [
     "bisect", "cmath", "collections", "copy", "dataclasses", "decimal", "enum", "fractions", "functools", "heapq",
     "itertools", "math", "operator", "random", "re", "statistics", "string", "time", "typing", "warnings",
 ]
 # fmt: on
-# NumPy opens the others itself when they are first used, also by functions such as `median` and `unique`.
+# Parts of NumPy that it imports only on first use, also in functions such as `median` and `unique`.
 NUMPY = ["numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random"]
 
 # System calls that computing needs, by their numbers on x86-64 and on 64-bit ARM. None takes a path or an address.
@@ -45,7 +45,7 @@ CALLS = {
     "getcpu": (309, 168), "sched_getaffinity": (204, 123), "exit": (60, 93), "exit_group": (231, 94),
 }
 # fmt: on
-# The column above, the number of the architecture for BPF, and that of the call `seccomp`.
+# The column above, the architecture's number in BPF, and the number of the call `seccomp`.
 MACHINES = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 277)}
 LOAD, IF_EQUAL, RETURN = 0x20, 0x15, 0x06  # instructions of BPF
 ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050001, 0x80000000  # verdicts; REFUSE is "Operation not permitted"
@@ -65,7 +65,7 @@ class _Program(ctypes.Structure):
 
 
 class _Refusing:
-    """Say what can be imported, where the usual finder would only fail to open files."""
+    """Report which modules can be imported, instead of failing to open files."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -73,12 +73,12 @@ class _Refusing:
 
 
 def set_limits() -> None:
-    """Limit time, memory, processes and the size of files, as far as this system can."""
+    """Limit time, memory, processes and the size of files, as far as this system allows."""
     with suppress(ImportError):
         import resource
 
         def limit(kind: str, most: int) -> None:
-            with suppress(AttributeError, ValueError, OSError):  # not every system has each
+            with suppress(AttributeError, ValueError, OSError):  # not every system has all of them
                 resource.setrlimit(getattr(resource, kind), (most, most))
 
         limit("RLIMIT_CPU", CPU_SECONDS)
@@ -90,7 +90,7 @@ def set_limits() -> None:
 
 
 def lock() -> bool:
-    """Have the kernel refuse all but CALLS, for ever; return whether it does."""
+    """Make the kernel refuse all system calls but CALLS, for good; return whether it does."""
     if sys.platform != "linux" or platform.machine() not in MACHINES or sys.maxsize < 2**32:
         return False
     column, architecture, seccomp = MACHINES[platform.machine()]
@@ -100,10 +100,10 @@ def lock() -> bool:
     steps += [(RETURN, 0, 0, REFUSE), (RETURN, 0, 0, ALLOW)]
     program = _Program(len(steps), (_Instruction * len(steps))(*(_Instruction(*step) for step in steps)))
     libc = ctypes.CDLL(None)
-    libc.prctl(1, signal.SIGKILL, 0, 0, 0)  # end with the server, also if that is killed
-    with suppress(OSError):  # and leave nothing: this folder is of no use from here on
+    libc.prctl(1, signal.SIGKILL, 0, 0, 0)  # end with the server, even if it is killed
+    with suppress(OSError):  # and leave nothing behind: the folder is not needed from here on
         os.rmdir(os.getcwd())
-    libc.prctl(38, 1, 0, 0, 0)  # no new privileges: the kernel asks that of all but root
+    libc.prctl(38, 1, 0, 0, 0)  # no new privileges, which the kernel requires of all users but root
     if libc.syscall(seccomp, 1, 1, ctypes.byref(program)) != 0:  # a filter for every thread
         return False
     try:
@@ -142,7 +142,7 @@ def number(value: Any, name: str) -> int | float:
 
 
 def main() -> None:
-    """Take the code and then arguments for its function, a line of JSON each, until there are no more."""
+    """Read the code and then arguments for its function, each a line of JSON, until the input ends."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -14,7 +14,7 @@ from adobest_pp.teaching.running import LONGEST_CODE, OFF, can_run
 
 
 class Graded(NamedTuple):
-    """A line of the table: who, which exercise, whether it is right, and what to say."""
+    """A row of the table: student, exercise, whether it is right, and the reply."""
 
     student: str
     exercise: str
@@ -28,7 +28,7 @@ def exercises() -> dict[str, Exercise]:
 
 
 def handed_in(folder: Path, names: list[str]) -> Iterator[tuple[str, str, Path]]:
-    """Yield student, exercise and file of everything that was handed in, in order.
+    """Yield student, exercise and file of all files that were handed in, sorted.
 
     A file is ``STUDENT/EXERCISE.py`` or ``EXERCISE_STUDENT.py``, where EXERCISE is the name of the function.
     """
@@ -46,27 +46,15 @@ def handed_in(folder: Path, names: list[str]) -> Iterator[tuple[str, str, Path]]
 def grade_folder(
     folder: str | Path, out: str | Path, overwrite: bool = False, progressbar: bool = False
 ) -> list[Graded]:
-    """Grade all files of a folder and write a table of them; a file that hangs is stopped, and the others go on.
+    """Grade all files of a folder and write a table; a file that hangs is stopped, and the others continue.
 
-    Parameters
-    ----------
-    folder : path
-        Has ``STUDENT/EXERCISE.py`` or ``EXERCISE_STUDENT.py`` for each student and exercise.
-    out : path
-        The CSV file to write, with the columns student, exercise, right and message.
-    overwrite : bool, default False
-        Whether to replace a file that is there.
-    progressbar : bool, default False
-        Whether to show a progress bar.
-
-    Raises
-    ------
-    ValueError
-        If nothing was handed in, or the code of others cannot be confined on this system.
+    The folder has ``STUDENT/EXERCISE.py`` or ``EXERCISE_STUDENT.py`` for each student and exercise. The table is a CSV
+    file with the columns student, exercise, right and message. Raises ValueError if there are no such files, or if this
+    system cannot confine the code.
     """
     place, table = Path(folder), check_target(out, overwrite=overwrite, name="out")
     if not place.is_dir():
-        raise ValueError(f"folder must be one that is there, got {brief(str(folder))}")
+        raise ValueError(f"folder must be an existing folder, got {brief(str(folder))}")
     if not can_run():
         raise ValueError(OFF)
     known = exercises()

@@ -1,4 +1,4 @@
-// What a page of a lesson does: controls move their pictures, questions are graded, and predictions are remembered.
+// The script of a lesson's page: controls change their pictures, questions are graded, and predictions are remembered.
 // `page` is the JSON in the page, and `pictures` comes from the lesson's own file.
 
 const page = JSON.parse(document.getElementById("lesson").textContent);

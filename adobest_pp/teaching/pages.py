@@ -1,4 +1,4 @@
-"""Which lessons there are, and the pages made of them: one file each, which loads nothing and works without Python."""
+"""The list of lessons, and their pages: one file each, which loads nothing and works without Python."""
 
 import base64
 import hashlib
@@ -58,7 +58,7 @@ def lesson_of(number: int) -> Lesson:
 
 
 def load(number: int) -> ModuleType:
-    """Run the Python file of a lesson, once; it has `PARTS`, and `DATA` if its pictures need some."""
+    """Run the Python file of a lesson, once; it has `PARTS`, and `DATA` if its pictures need data."""
     return load_file(lesson_of(number).name)
 
 
@@ -80,12 +80,12 @@ def parts_of[T](number: int, kind: type[T]) -> list[T]:
     return [part for part in load(number).PARTS if isinstance(part, kind)]
 
 
-# From parts to blocks: numbered by kind, and what a prediction hides put behind it.
+# From parts to blocks.
 
 
 @dataclass
 class Block:
-    """A part as the templates show it."""
+    """A part for the templates, with its number among the parts of its kind, and what a prediction hides."""
 
     kind: str
     part: Part
@@ -94,7 +94,7 @@ class Block:
 
 
 def blocks_of(parts: Iterable[Part]) -> list[Block]:
-    """Return the blocks of a page. What follows a prediction is behind it, up to the next question or section."""
+    """Return the blocks of a page. A prediction hides what follows it, up to the next question or section."""
     found: list[Block] = []
     counts: dict[str, int] = {}
     hidden: list[Block] | None = None
@@ -125,7 +125,7 @@ def _markdown() -> Any:
 
 
 def _unbroken(text: str) -> str:
-    """Return a text whose formulas and percentages stay on one line."""
+    """Return a text whose formulas and percentages are not broken across lines."""
     text = re.sub(r"P\([^()]*\)", lambda found: found.group().replace("| ", "|\u2060 ").replace(" ", "\u00a0"), text)
     return re.sub(r" (?=[%=≈≤:] |%)|(?<= [=≈≤:]) ", "\u00a0", text)
 
@@ -133,7 +133,7 @@ def _unbroken(text: str) -> str:
 def md(text: str) -> Markup:
     """Return Markdown of a lesson as HTML."""
     html = _markdown().render(inspect.cleandoc(text))
-    html = html.replace("<pre>", '<pre tabindex="0">')  # programs may be wider than a phone: keys can scroll them
+    html = html.replace("<pre>", '<pre tabindex="0">')  # programs may be wider than a phone: let keys scroll them
     return Markup(html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>"))
 
 
@@ -147,7 +147,7 @@ def plain(text: str) -> Markup:
     return escape(text)
 
 
-# What a page has in it beside HTML
+# Scripts, styles and data of a page
 
 
 @cache
@@ -156,7 +156,7 @@ def _asset(name: str) -> str:
 
 
 def script_of(number: int, *others: str) -> str:
-    """Return the JavaScript of a lesson: the plotting functions, its own pictures, and more files of this folder."""
+    """Return the JavaScript of a lesson: the plotting functions, its own pictures, and other files of this folder."""
     own = (folder() / f"{lesson_of(number).name}.js").read_text(encoding="utf-8")
     return "\n".join([_asset("plotting.js"), own, *(_asset(each) for each in others)])
 
@@ -166,7 +166,7 @@ def _hashed(text: str) -> str:
 
 
 def _page(template: str, title: str, script: str = "", data: Any = None, live: bool = False, **values: Any) -> str:
-    """Return a page that can load nothing: what it runs is what this function put into it."""
+    """Return a page that can load nothing, and runs only the script that is in it."""
     style = _asset("lesson.css")
     policy = f"default-src 'none'; style-src {_hashed(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     if script:
@@ -188,7 +188,7 @@ def _page(template: str, title: str, script: str = "", data: Any = None, live: b
 
 
 def _data(number: int, live: bool) -> dict[str, Any]:
-    """Return what the script of a page knows about the lesson."""
+    """Return the data of a lesson for the script of its page."""
     module = load(number)
     return {
         "name": lesson_of(number).name,
@@ -229,7 +229,7 @@ def _exercise(exercise: Exercise, live: bool) -> dict[str, Any]:
 
 
 def lesson_page(number: int, lecturer: bool = False, live: bool = False) -> str:
-    """Return the page of a lesson: for students or for the lecturer, with code to write if a server can run it."""
+    """Return the page of a lesson: for students or the lecturer, with code to write if a server can run it."""
     lesson = lesson_of(number)
     module = load(number)
     return _page(
@@ -250,7 +250,7 @@ def lesson_page(number: int, lecturer: bool = False, live: bool = False) -> str:
 
 @dataclass
 class Slide:
-    """A slide: what it shows, what the speaker says, and when it is over."""
+    """A slide: what it shows, what the speaker says, its minutes, and the minute at which it ends."""
 
     block: Block | None
     says: list[str] = field(default_factory=list)
@@ -259,7 +259,7 @@ class Slide:
 
 
 def slides_of(parts: Iterable[Part]) -> list[Slide]:
-    """Return the slides of a lesson. Prose without a slide, and notes, are what the speaker says to the one before."""
+    """Return the slides of a lesson. The speaker says prose without a slide, and notes, at the slide before."""
     found = [Slide(None)]
     for block in _flat(blocks_of(parts)):
         part = block.part
@@ -335,16 +335,10 @@ def syllabus_page(lecturer: bool = False) -> str:
 def makers(
     lecturer: bool = False, live: bool = False, poll: str | None = None, address: str | None = None
 ) -> Mapping[str, Callable[[], str]]:
-    """Return what makes each page of an edition, by the name of its file without ending.
+    """Return a function for each page of an edition, by the name of its file without ending.
 
-    Parameters
-    ----------
-    lecturer : bool
-        Whether it is the lecturer's edition. Students get no slides, handouts and exam.
-    live : bool
-        Whether a server runs the code of exercises.
-    poll, address : str, optional
-        Where a class finds its poll and the lessons.
+    Only the lecturer's edition has slides, handouts and exam. `live` is whether a server runs the code of exercises;
+    `poll` and `address` are the addresses of the poll and of the lessons for a class.
     """
     found: dict[str, Callable[[], str]] = {
         "index": partial(contents_page, lecturer, poll, is_class=address is not None),
@@ -364,17 +358,7 @@ def makers(
 
 
 def export(folder: str | Path, lecturer: bool = False, overwrite: bool = False) -> Sequence[Path]:
-    """Write all pages of an edition; return their paths.
-
-    Parameters
-    ----------
-    folder : path
-        Where to write; it is made if it is missing.
-    lecturer : bool, default False
-        Whether to write the lecturer's edition, with notes and solutions.
-    overwrite : bool, default False
-        Whether to replace pages that are there.
-    """
+    """Write all pages of an edition to a folder, which is made if it does not exist, and return their paths."""
     place = Path(folder)
     found = {place / f"{name}.html": make for name, make in makers(lecturer).items()}
     place.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The parts of a lesson as values: what it says, asks, shows and checks. `pages` makes pages of them, tests check them.
+"""The parts of a lesson as values: what it says, asks, shows and checks. `pages` makes pages of them.
 
 A lesson is a Python file in `lessons/` with a list `PARTS` of these values, from top to bottom, and a JavaScript file
-of the same name with its pictures. Text is Markdown. A text with numbers is made by `state`, which keeps what the code
-computes for each number.
+of the same name with its pictures. Text is Markdown. `state` makes a text with numbers, and keeps what the code
+computes for each of them.
 """
 
 import sys
@@ -86,40 +86,20 @@ def numbers_in(part: Any) -> Iterator[Number]:
 
 @dataclass(frozen=True)
 class Prose:
-    """Text to read.
-
-    Parameters
-    ----------
-    text : str
-        Markdown. A ``## heading`` at its beginning starts a section.
-    slide : str, optional
-        What the slide says in its place, in a few words. Without it, the slides leave this text to the speaker.
-    """
+    """Text to read. A ``## heading`` at its beginning starts a section."""
 
     text: str
-    slide: str | None = None
+    slide: str | None = None  # a few words for the slide; without them, the text is for the speaker
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A question to answer before looking. What follows it is hidden until then, up to the next question or section.
-
-    Parameters
-    ----------
-    text : str
-        The question.
-    options : mapping of str to str
-        What can be answered, and what to say to each: why it is right, or why not.
-    right : str
-        The right one of them.
-    proof : bool
-        What the code says: true if the right option is right.
-    """
+    """A question to answer before looking. What follows it is hidden until then, up to the next question or section."""
 
     text: str
-    options: Mapping[str, str]
-    right: str
-    proof: bool
+    options: Mapping[str, str]  # the possible answers, and the reply to each: why it is right or wrong
+    right: str  # the right option
+    proof: bool  # what the code computes: true if the right option is right
 
     def __post_init__(self) -> None:
         if self.right not in self.options:
@@ -128,27 +108,13 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Slider:
-    """A slider over a list of values.
+    """A slider over a list of values."""
 
-    Parameters
-    ----------
-    name : str
-        What the picture's functions call it.
-    label : str
-        What readers call it.
-    values : sequence of float
-        Where it can stand, in order.
-    start : float
-        Where it stands at first: one of them.
-    unit : str, default ""
-        Shown and spoken after the value, such as ``"%"`` or ``"people"``.
-    """
-
-    name: str
-    label: str
-    values: Sequence[float]
-    start: float
-    unit: str = ""
+    name: str  # for the picture's functions
+    label: str  # for readers
+    values: Sequence[float]  # the positions, in order
+    start: float  # the first position: one of the values
+    unit: str = ""  # shown and spoken after the value, such as "%" or "people"
 
     def __post_init__(self) -> None:
         if self.start not in self.values:
@@ -157,7 +123,7 @@ class Slider:
 
 @dataclass(frozen=True)
 class Menu:
-    """A list to choose one of several texts from, the first at first. The picture's functions get the text."""
+    """A list to choose a text from, with the first one chosen at first. The picture's functions get the text."""
 
     name: str
     label: str
@@ -165,7 +131,7 @@ class Menu:
 
     @property
     def start(self) -> str:
-        """The first one."""
+        """The first text."""
         return self.values[0]
 
 
@@ -173,27 +139,18 @@ class Menu:
 class Picture:
     """A picture that its controls change.
 
-    Parameters
-    ----------
-    name : str
-        Its name in the JavaScript file: ``pictures.NAME`` has ``compute(settings, data)``, ``draw(numbers, settings)``
-        and ``say(numbers, settings)``.
-    description : str
-        What the picture shows, for those who do not see it.
-    controls : sequence of Slider and Menu
-        Their names are the keys of `settings`.
-    compute : callable
-        The same numbers as ``compute`` of JavaScript, from keyword arguments: tests compare the two.
+    In the JavaScript file, ``pictures.NAME`` has ``compute(settings, data)``, ``draw(numbers, settings)`` and
+    ``say(numbers, settings)``. Tests compare the numbers with those of `compute` here.
     """
 
     name: str
-    description: str
-    controls: Sequence[Slider | Menu]
-    compute: Callable[..., Mapping[str, Any]]
+    description: str  # what the picture shows, for people who do not see it
+    controls: Sequence[Slider | Menu]  # their names are the keys of `settings`
+    compute: Callable[..., Mapping[str, Any]]  # from settings as keyword arguments to numbers
 
 
 class Grade(NamedTuple):
-    """Whether an exercise is right, what to say to it, and what the code printed."""
+    """Whether an exercise is right, the reply to it, and what the code printed."""
 
     right: bool
     message: str
@@ -202,31 +159,17 @@ class Grade(NamedTuple):
 
 @dataclass(frozen=True)
 class Numeric:
-    """A question for a number, for pages that run no Python.
-
-    Parameters
-    ----------
-    text : str
-        The question.
-    answer : pair
-        The right number as readers see it, and what the code computes.
-    tolerance : float
-        How far an answer may be from what the code computes.
-    unit : str
-        Shown behind the box.
-    why : str
-        What to say to a right answer, and to those who gave up.
-    """
+    """A question for a number, for pages that run no Python."""
 
     text: str
-    answer: tuple[str, float]
-    tolerance: float
-    unit: str
-    why: str
+    answer: tuple[str, float]  # the right number as readers see it, and what the code computes
+    tolerance: float  # how far an answer may be from what the code computes
+    unit: str  # shown after the box
+    why: str  # the reply to a right answer, and to readers who gave up
 
     @property
     def number(self) -> Number:
-        """The right number, which must hold as those of texts do."""
+        """The right number, which tests check like the numbers in texts."""
         return Number(*self.answer)
 
 
@@ -234,37 +177,24 @@ class Numeric:
 class Exercise:
     """A function to write.
 
-    Parameters
-    ----------
-    text : str
-        What it must do.
-    name : str
-        Its name.
-    start, solution : str
-        The code that the reader begins with, and code that does it.
-    check : callable
-        Takes a function that calls the reader's, with numbers or lists of them, and returns its number; raises
-        AssertionError with a message if that is wrong.
-    hints : sequence of str
-        Three, each helping more than the one before. A wrong try shows the next one; then there is the solution.
-    twin : Numeric or Prediction
-        What pages that run no Python ask in its place.
+    `check` calls the reader's function with numbers or lists of them, and raises AssertionError with a message if a
+    number that it returns is wrong. Each wrong try shows one more of three hints, and after these the solution.
     """
 
-    text: str
+    text: str  # what the function must do
     name: str
-    start: str
+    start: str  # the code that the reader begins with
     solution: str
     check: Callable[[Callable[..., Any]], None]
-    hints: Sequence[str]
-    twin: Numeric | Prediction
+    hints: Sequence[str]  # each helps more than the one before
+    twin: Numeric | Prediction  # what pages that run no Python ask instead
 
     def __post_init__(self) -> None:
         if len(self.hints) != HINTS:
             raise ValueError(f"hints must be {HINTS}, got {len(self.hints)}")
 
     def grade(self, code: str) -> Grade:
-        """Have the reader's code run by a process that can do nothing but compute, and check what it returns."""
+        """Run the reader's code in a process that can only compute, and check what it returns."""
         if sys.flags.optimize:  # then Python leaves out every `assert` of the check
             return Grade(False, NOT_CHECKED)
         try:
@@ -289,7 +219,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Notes:
-    """What the lecturer does and says here, and for how many minutes. Only the lecturer's edition has it."""
+    """What the lecturer does and says here, and for how many minutes: only in the lecturer's edition."""
 
     text: str
     minutes: int
@@ -297,7 +227,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Takeaway:
-    """The one sentence of the lesson to take home."""
+    """The one sentence of the lesson to remember."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""How the code of an exercise is run: never here, always by `confined.py` in a process of its own."""
+"""Run the code of an exercise: never here, always by `confined.py` in a process of its own."""
 
 import json
 import os
@@ -13,16 +13,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-SECONDS = 4.0  # with its start, code is stopped within five
-STARTING_SECONDS = 60.0  # for a machine that is busy; a start takes a fifth of a second
+SECONDS = 4.0  # with its start, code is stopped within five seconds
+STARTING_SECONDS = 60.0  # for a busy machine; a start takes a fifth of a second
 LONGEST_CODE, LONGEST_REPLY, LONGEST_PRINT = 20_000, 10_000, 2_000
 TRUST = "ADOBEST_TRUST_EXERCISES"  # set by `adobest teach --trust-exercises`
 OFF = (
     "Exercises are not run: this system cannot keep their code from your files and the network (that takes Linux on "
-    "x86-64 or 64-bit ARM). To run them all the same, start adobest teach --trust-exercises, and hand in only code "
-    "that you trust."
+    "x86-64 or 64-bit ARM). To run them anyway, start adobest teach --trust-exercises, and enter only code that you "
+    "trust."
 )
-KEPT = ("LD_LIBRARY_PATH", "SYSTEMROOT")  # without which some Pythons do not start
+KEPT = ("LD_LIBRARY_PATH", "SYSTEMROOT")  # variables without which some Pythons do not start
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -31,9 +31,9 @@ class NotRun(Exception):
 
 
 class Confined:
-    """A process that runs code, and can do nothing else; a context that starts and ends it.
+    """A process that can only compute, to run code in; use it as a context manager.
 
-    Values that come out of it are numbers, read as JSON: nothing that the code makes is ever run or unpickled here.
+    It returns numbers as JSON: nothing that the code makes is ever run or unpickled here.
     """
 
     def __init__(self, code: str, name: str) -> None:
@@ -85,7 +85,7 @@ class Confined:
         return value
 
     def _ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request and return the reply; raise NotRun if there is none, or one about a problem."""
+        """Send a request and return the reply; raise NotRun if there is none, or if it reports a problem."""
         assert self._process.stdin is not None
         with suppress(OSError):  # it has ended, and so will the replies
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -103,7 +103,7 @@ class Confined:
                 reply = json.loads(line)
                 if isinstance(reply, dict):
                     return reply
-            raise NotRun("The code disturbs the program that checks it.")
+            raise NotRun("The code interferes with the program that checks it.")
         try:
             status = self._process.wait(1.0)
         except subprocess.TimeoutExpired:  # it keeps running and says nothing
@@ -115,7 +115,7 @@ class Confined:
         raise NotRun(f"The code ended Python ({how}), so there is nothing to check.")
 
     def _listen(self) -> None:
-        """Keep the beginning of what is printed, and read the rest so that nobody waits."""
+        """Keep the beginning of what is printed, and read the rest so that the process does not block."""
         assert self._process.stderr is not None
         kept = b""
         with suppress(OSError, ValueError):
@@ -134,9 +134,9 @@ class Confined:
         self._kill()
 
     def _kill(self) -> None:
-        """End the process, and those that it may have started where nothing forbids that."""
+        """End the process, and those that it may have started if it was not confined."""
         if self._process.returncode is not None:
-            return  # its number may be that of another process by now
+            return  # another process may have its number by now
         with suppress(OSError):
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -164,7 +164,7 @@ def _can_lock() -> bool:
 
 
 def can_run() -> bool:
-    """Return whether exercises are run: where the system confines them, or where the person trusts them."""
+    """Return whether exercises are run: if the system confines them, or if the person trusts them."""
     return _trusted() or _can_lock()
 
 
@@ -173,7 +173,7 @@ def _trusted() -> bool:
 
 
 def _folder_of_numpy() -> list[str]:
-    """Return where NumPy is, which may be a folder that an isolated Python does not look into, such as the user's."""
+    """Return the folder of NumPy, where an isolated Python may not look for it, such as the user's."""
     found = find_spec("numpy")
     return [str(Path(found.origin).parents[1])] if found and found.origin else []
 

@@ -39,7 +39,7 @@ UVICORN: dict[str, Any] = {
     "timeout_keep_alive": 15,
 }
 MOST_CODE = 100_000  # bytes of a request
-AT_ONCE, MOST_WAITING = 2, 100  # exercises that run, and people who wait for theirs
+AT_ONCE, MOST_WAITING = 2, 100  # exercises that run at the same time, and people who wait
 
 
 def teach(
@@ -52,27 +52,11 @@ def teach(
     exercises: bool = False,
     poll: str | None = None,
 ) -> None:
-    """Serve the lessons until Ctrl-C, and open one in the browser.
+    """Serve the lessons until Ctrl-C, and open one, or the table of contents (0), in the browser.
 
-    Parameters
-    ----------
-    lesson : int, default 0
-        The lesson to open; 0 is the table of contents.
-    browser : bool, default True
-        Whether to open a browser, or only to print the address.
-    port : int, optional
-        The port; a free one by default.
-    trust_exercises : bool, default False
-        Whether to run the code of exercises also where this system cannot confine it.
-    lecturer : bool, default False
-        Whether to serve the lecturer's edition, with notes and solutions.
-    host : str
-        The address of this machine to listen at. Another than that of this machine alone is for a class: everybody with
-        the printed address gets the student's edition.
-    exercises : bool, default False
-        Whether to run the code of a class, where this system can confine it.
-    poll : str, optional
-        The address of the class's poll, for the table of contents.
+    The port is a free one by default. A host that other machines can reach is for a class: everybody with the printed
+    address gets the students' edition, and finds the class's poll there. `exercises` runs the code of a class, which
+    this system must be able to confine; `trust_exercises` runs your own code even if it cannot.
     """
     name = lesson_of(lesson).name if lesson else "index"
     is_class = not _is_local(host)
@@ -91,7 +75,7 @@ def teach(
         raise ValueError(MISSING) from None
     course = Course(lecturer, live, poll)
     if name != "index":
-        course.page(name)  # so that it is there at once
+        course.page(name)  # so that the browser does not wait for it
     listening = listen(host, port)
     chosen = listening.getsockname()[1]
     guard = Guard(course.app, chosen, (*LOCAL, reachable(host)))
@@ -100,7 +84,7 @@ def teach(
     with (
         suppress(KeyboardInterrupt),
         tempfile.TemporaryDirectory(prefix="adobest-teach-") as private,
-        raising_interrupts(signal.SIGTERM),  # so that the folder goes
+        raising_interrupts(signal.SIGTERM),  # so that the folder is removed
     ):
         if is_class:
             course.address = address
@@ -113,11 +97,11 @@ def teach(
         server.run(sockets=[listening])
 
 
-def _when_ready(server: Any, told: str, address: str, door: Path | None) -> None:
-    """Print the address, and open it by way of a file: every user can see what a browser is started with."""
+def _when_ready(server: Any, text: str, address: str, door: Path | None) -> None:
+    """Print the address, and open it through a file: every user can see the arguments of a browser."""
     while not server.started:
         time.sleep(0.05)
-    print(told, flush=True)  # noqa: T201
+    print(text, flush=True)  # noqa: T201
     if door is not None:
         door.write_text(GO_ON.format(html.escape(address)), encoding="utf-8")
         webbrowser.open(door.as_uri())
@@ -149,7 +133,7 @@ def listen(host: str, port: int | None) -> socket.socket:
 
 
 def reachable(host: str) -> str:
-    """Return the address to print for a host: of a wildcard, that of this machine in its network. Nothing is sent."""
+    """Return the address to print for a host; for a wildcard, that of this machine in its network. Sends nothing."""
     if host in ("0.0.0.0", "::", ""):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
             probe.connect(("192.0.2.1", 9))
@@ -159,18 +143,9 @@ def reachable(host: str) -> str:
 
 
 class Course:
-    """The pages of an edition, and the exercises that run for those who read them.
+    """The pages of an edition, and the exercises, whose code runs here if `live`.
 
-    `app` lets everybody in, also pages of other sites: serve it behind a `Guard`.
-
-    Parameters
-    ----------
-    lecturer : bool
-        Whether it is the lecturer's edition.
-    live : bool
-        Whether exercises are code, which runs here.
-    poll : str, optional
-        The address of the class's poll.
+    `app` answers everybody, including pages of other sites: serve it behind a `Guard`.
     """
 
     def __init__(self, lecturer: bool = False, live: bool = True, poll: str | None = None) -> None:
@@ -180,7 +155,7 @@ class Course:
         except ImportError:
             raise ValueError(MISSING) from None
         self._lecturer, self._live, self._poll = lecturer, live, poll
-        self.address: str | None = None  # where a class finds the lessons
+        self.address: str | None = None  # of the lessons, for a class
         self._numbers = {lesson.name: number for number, lesson in enumerate(LESSONS, start=1)}
         self._pages: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -213,7 +188,7 @@ class Course:
         return PlainTextResponse("There is no such page.\n", 404) if page is None else HTMLResponse(page)
 
     async def _check(self, request: Any) -> Any:
-        """Run the code of an exercise, and say how it went; after three different wrong tries with the solution."""
+        """Run the code of an exercise, and return its grade; after three different wrong tries with the solution."""
         from starlette.concurrency import run_in_threadpool
         from starlette.responses import JSONResponse, PlainTextResponse
 
@@ -234,7 +209,7 @@ class Course:
             return PlainTextResponse("Too many people are waiting. Try again in a minute.\n", 503)
         self._busy.add(who)
         try:
-            async with self._turns:  # first come, first served, each with one try at a time
+            async with self._turns:  # first come, first served; one try per person at a time
                 exercise = (await run_in_threadpool(self._exercises, lesson)).get(name)
                 if exercise is None:
                     return PlainTextResponse("There is no such exercise.\n", 404)
@@ -252,18 +227,17 @@ class Course:
             return {each.name: each for each in parts_of(number, Exercise)}
 
 
-# Who may talk to the server of the lessons: the person who was given its address, and nobody else.
+# Access to the server of the lessons: only for people who were given its address.
 #
-# A port of this machine is open to every program and user of it, and to every web page that its browser shows. So
-# nothing reaches the lessons without a secret:
+# A port of this machine is open to all its programs and users, and to every web page that its browser shows. So nothing
+# reaches the lessons without a secret:
 #
-# - The printed address has a token. Whoever brings it is given a cookie, and sent on to the address without the token.
-# - The lessons are below a folder with a random name, and the cookie is for that folder alone: a browser would show
-#   other cookies of 127.0.0.1 to the servers of every other port, which may be another user's.
-# - ``Host`` must be an address that the server is meant to have, so that no foreign name can be pointed at it (DNS
-#   rebinding), and ``Origin`` must be its own.
-# - No answer allows a foreign page to read or frame it, whatever the application says.
-
+# - The printed address has a token. It is exchanged for a cookie, and the browser goes on to the address without it.
+# - The lessons are in a folder with a random name, and the cookie is for that folder alone: a browser would send other
+#   cookies of 127.0.0.1 to the servers of every other port, which may belong to another user.
+# - ``Host`` must be an address of the server, so that no foreign name can point at it (DNS rebinding), and ``Origin``
+#   must be its own.
+# - No answer lets a foreign page read or frame it, whatever headers the application sets.
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -287,16 +261,9 @@ HEADERS = {
 
 
 class Guard:
-    """An ASGI application that lets only requests and sockets with the secret reach another.
+    """An ASGI application that lets only requests and sockets with the secret reach `app`.
 
-    Parameters
-    ----------
-    app : ASGI application
-        What is guarded. It sees paths without the random folder.
-    port : int
-        The port that the server listens at.
-    hosts : iterable of str
-        The names and addresses, without a port, under which browsers may know the server.
+    `app` sees paths without the random folder. `hosts` are the names and addresses of the server, without `port`.
     """
 
     def __init__(self, app: Application, port: int, hosts: Iterable[str] = LOCAL) -> None:
@@ -308,11 +275,11 @@ class Guard:
         self.hosts = {f"{name}:{port}" for name in names} | (set(names) if port == 80 else set())
 
     def path(self, page: str = "") -> str:
-        """Return the path of a page with the token, for the person who started the server."""
+        """Return the path of a page with the token."""
         return f"{self.folder}/{page}?token={self.token}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request or a socket, or let it through."""
+        """Answer a request or a socket, or pass it on."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif not self._is_ours(scope):
@@ -325,7 +292,7 @@ class Guard:
             await _refuse(scope, send)
 
     def _is_ours(self, scope: Scope) -> bool:
-        """Whether it is meant for this server, and comes from its own pages or from no page."""
+        """Tell whether a request is for this server, and comes from its own pages or from no page."""
         return scope["path"].startswith(f"{self.folder}/") and is_own(scope, self.hosts)
 
     def _has_token(self, scope: Scope) -> bool:
@@ -342,7 +309,7 @@ class Guard:
         return hmac.compare_digest(given.encode(), self.token.encode())
 
     def _inside(self, scope: Scope) -> Scope:
-        """Return the scope as the application sees it: at the root, and without the secret."""
+        """Return the scope for the application: at the root, and without the secret."""
         headers = [(name, value) for name, value in scope["headers"] if name.lower() != b"cookie"]
         path = scope["path"].removeprefix(self.folder)
         return {**scope, "path": path, "raw_path": quote(path).encode(), "headers": headers}
@@ -350,7 +317,7 @@ class Guard:
     async def _welcome(self, scope: Scope, send: Send) -> None:
         """Set the cookie, and forward to the same address without the token.
 
-        A redirect would not do: where a page of another site has the link, browsers keep a strict cookie from it.
+        A redirect is not enough: if a page of another site has the link, browsers would not send a strict cookie.
         """
         cookie = f"{self.cookie}={self.token}; Path={self.folder}/; HttpOnly; SameSite=Strict"
         page = GO_ON.format(html.escape(quote(scope["path"])))
@@ -362,7 +329,7 @@ def is_own(scope: Scope, hosts: Container[str], schemes: Iterable[str] = ("http"
     given, origins = _header(scope, b"host"), _header(scope, b"origin")
     if len(given) != 1 or given[0].lower() not in hosts:
         return False
-    if not origins:  # browsers leave it out where nothing is changed, and only there
+    if not origins:  # browsers leave it out only for requests that change nothing
         return scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
     return len(origins) == 1 and origins[0] in [f"{scheme}://{given[0]}" for scheme in schemes]
 
@@ -372,7 +339,7 @@ def _header(scope: Scope, name: bytes) -> list[str]:
 
 
 def _closed(send: Send) -> Send:
-    """Return a `send` that takes from every answer what would open it to foreign pages."""
+    """Return a `send` that removes headers which would open an answer to foreign pages."""
 
     async def closed(message: Message) -> None:
         if message["type"] == "http.response.start":

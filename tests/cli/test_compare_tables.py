@@ -70,7 +70,7 @@ def test_a_csv_file_needs_three_options_and_empty_rows_are_told(tmp_path, capsys
     path.write_text("\n".join(["id,said", *(f"{i},{LABELS[y]}" for i, y in enumerate(answers)), "500,", "501,", ""]))
     told = compared(capsys, tmp_path, "--responses", path, *TOLD, "--column", "said")
     assert (told["n_responses"], told["mechanism"]["epsilon"]) == (500, 1.0)
-    assert told["asked"] == "The mechanism is SRR, as was said of the file."
+    assert told["asked"] == "The mechanism is SRR, as stated when the file was read."
     assert "2 of 502 rows have no answer" in caplog.text
     assert "Of 502 rows, 2 have no answer, and are left out." in (tmp_path / "out" / "report.html").read_text("utf-8")
 
@@ -110,8 +110,7 @@ def test_draws_that_say_that_they_are_biased_have_no_conclusion(tmp_path, capsys
     simulated(ad.UnaryEncoding(24, epsilon=2.0), 200, np.full(24, 1 / 24)).to_parquet(tmp_path / "bits.parquet")
     told = compared(capsys, tmp_path, "--responses", tmp_path / "bits.parquet", "--prior", 1)
     assert told["conclusions"][-1] == (
-        "No conclusion: SGLD with control variates says of its own draws that they are biased under the prior "
-        "Dirichlet(1)."
+        "No conclusion: SGLD with control variates reports that its own draws are biased under the prior Dirichlet(1)."
     )
 
 
@@ -137,7 +136,7 @@ def test_bad_input_is_refused_in_one_sentence(days, tmp_path, capsys):
     (days / "wednesday.parquet").write_bytes(b"half of a file")
     damaged = refused(capsys, tmp_path, "--responses", days)
     assert "wednesday.parquet" in damaged
-    assert "go on with the 1,600 answers of the other 2" in damaged
+    assert "continue with the 1,600 answers of the other 2" in damaged
     simulated(ad.SRR(3, epsilon=2.0), 10, [0.6, 0.3, 0.1], categories=LABELS).to_parquet(days / "friday.parquet")
     assert "--responses must name answers of one mechanism" in refused(capsys, tmp_path, "--responses", days)
     ad.Responses(SRR, LABELS).to_parquet(tmp_path / "nobody.parquet")

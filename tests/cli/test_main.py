@@ -76,7 +76,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys):
         (["--mechanism", "rrrr", "--categories", 5, "--epsilon", "nan"], "epsilon must be"),
         (["--mechanism", "rrrr", "--epsilon", 1], "--mechanism and --categories must be given together"),
         (["--matrix", text, "--epsilon", 1], "a CSV file of numbers without a header"),
-        (["--matrix", tmp_path / "none.npy", "--epsilon", 1], "which is not one"),
+        (["--matrix", tmp_path / "none.npy", "--epsilon", 1], "which is not a file"),
         (["--matrix", text, "--mechanism", "srr", "--epsilon", 1], "--matrix must be given alone"),
     ]:
         done = run_here(capsys, "audit", *arguments)

@@ -211,7 +211,7 @@ def test_responses_in_another_order_are_compared_too():
     base = tree(exact(0, draws=50), responses=first)
     moved = {"labels": labels, "prior": PRIOR[order]}
     diagnostics.compare({"nuts": base, "it": tree(exact(1, draws=50)[..., order], responses=same, **moved)})
-    with pytest.raises(ValueError, match="same responses, got other ones for 'it'"):
+    with pytest.raises(ValueError, match="same responses, got different ones for 'it'"):
         diagnostics.compare({"nuts": base, "it": tree(exact(1, draws=50)[..., order], responses=other, **moved)})
     moved["prior"] = PRIOR
     with pytest.raises(ValueError, match="same prior"):
@@ -300,7 +300,7 @@ def test_seed_repeats():
         ({"a": 3}, {}, r"draws\['a'\] must be a tree of draws or a sampler"),
         ({"a": "tree"}, {}, "reference must be one of 'a', got 'nuts'"),
         ({"nuts": "tree", "b": "other labels"}, {}, r"draws\['b'\] must have the categories \['yes', .*got \['a', "),
-        ({"nuts": "tree", "b": "other answers"}, {}, "same responses, got other ones for 'b'"),
+        ({"nuts": "tree", "b": "other answers"}, {}, "same responses, got different ones for 'b'"),
         ({"nuts": "tree", "b": "other prior"}, {}, "same prior"),
         ({"nuts": "short"}, {}, r"draws\['nuts'\] must have at least 4 draws in each chain, got 3"),
         ({"nuts": "missing"}, {}, r"draws\['nuts'\] contains missing or non-finite draws"),

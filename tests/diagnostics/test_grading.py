@@ -136,10 +136,10 @@ def test_what_hangs_is_stopped_and_what_it_made_before_is_graded(monkeypatch):
     chosen = {"hangs": samplers.hangs, "spins later": samplers.spins_later, "exact": exact}
     result = grade(chosen, **QUICK | {"budget": 1.0}).isel(reference=0)
     assert result.verdict.values.tolist() == [FAILED, "indistinguishable", "indistinguishable"]
-    assert "250 draws took longer than 10 s on the clock" in result.problem.values[0]
+    assert "250 draws took longer than 10 s of wall time" in result.problem.values[0]
     later = result.sel(sampler="spins later")
     assert later.draws == 250
-    assert "500 draws took longer than 1 s of the processor" in later.problem.item()
+    assert "500 draws took longer than 1 s of CPU time" in later.problem.item()
 
 
 def test_time_is_that_of_the_processor_in_all_threads_and_ended_processes():

@@ -280,10 +280,10 @@ def test_long_prints_are_cut():
     ("line", "told"),
     [
         ('{"value": 7}', "There is no function called double yet."),
-        ("[" * 9_000, "The code disturbs the program that checks it."),
-        ("no JSON", "The code disturbs the program that checks it."),
-        ("[1]", "The code disturbs the program that checks it."),
-        ("x" * 15_000, "The code disturbs the program that checks it."),
+        ("[" * 9_000, "The code interferes with the program that checks it."),
+        ("no JSON", "The code interferes with the program that checks it."),
+        ("[1]", "The code interferes with the program that checks it."),
+        ("x" * 15_000, "The code interferes with the program that checks it."),
     ],
 )
 def test_forged_replies_are_data_at_most(line, told):

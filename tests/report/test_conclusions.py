@@ -94,7 +94,7 @@ def test_only_rare_categories_may_be_empty_and_others_cannot_be_told_from_zero(h
     # A true share of 5 % often fits zero best, so an interval up to 7.5 % does not make a category empty.
     assert empty == f"May be empty: “{HOSTILE[0]}” (up to 0.5 %)."
     assert rest.startswith(
-        f"Cannot be told from zero, nor from any share in the interval: “{HOSTILE[7]}” (up to 7.5 %)"
+        f"Cannot be distinguished from zero, nor from any share in the interval: “{HOSTILE[7]}” (up to 7.5 %)"
     )
     assert rest.endswith(" and 2 more.")
     # Of draws alone nobody can tell: no category is said to be empty then.

@@ -147,7 +147,7 @@ def test_who_holds_the_values_of_a_file_is_told(tmp_path):
     listed, read = (
         poll_of_people(path, "vote", categories=labels, ask_again=True).protection for labels in (["a", "b"], None)
     )
-    assert "nothing here protects them from those who have that file" in listed
+    assert "nothing here protects them from people who have that file" in listed
     assert CENTRAL in listed
     assert "list of categories was read" not in listed
     assert "list of categories was read" in read

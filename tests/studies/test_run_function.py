@@ -77,7 +77,12 @@ def test_a_measure_that_is_not_returned_is_named():
             r"measures must be of .* \(did you mean 'distance'\?\), got 'distanc'",
         ),
         ("declared_run", CELL | {"epsilon": -1}, ["distance"], "epsilon must be a positive number, got -1"),
-        ("NOT_A_FUNCTION", CELL, ["distance"], r"run must name a function as .*NOT_A_FUNCTION', which is not one"),
+        (
+            "NOT_A_FUNCTION",
+            CELL,
+            ["distance"],
+            r"run must name a .*NOT_A_FUNCTION', which is not a function",
+        ),
         ("nothing", CELL, ["distance"], r"run must name a function as .* has no attribute 'nothing'"),
     ],
 )
