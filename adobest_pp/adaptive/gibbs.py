@@ -3,7 +3,7 @@
 A sweep draws the categories behind all answers given θ, then θ given the categories. The paper allocates people one by
 one, which costs O(tK) at step t. Here equal responses are one row with a count. Binomials split each row among the
 answer itself, the members of its set and the other categories, and the parts are pooled over the rows of a set. So a
-sweep has the same distribution and costs O(rows + sets·K), however many people answered.
+sweep has the same distribution and costs O(rows + sets·K), whatever the number of people.
 
 References
 ----------

@@ -25,7 +25,7 @@ SHORTEST_STEP, LONGEST_STEP, MOST_STEPS = 0.15, 0.45, 16
 
 
 class ExactState(NamedTuple):
-    """What the exact sampler keeps between rounds (the first two), and its work space; each of shape (K,)."""
+    """What the exact sampler keeps between rounds (the first two arrays), and its work space; each of shape (K,)."""
 
     center: NDArray[np.float64]
     prior_precision: NDArray[np.float64]
@@ -49,8 +49,8 @@ def new_exact_state(prior: NDArray[np.float64]) -> ExactState:
 def hamiltonian_updates(state, phi, records, prior, n_updates, mean, first_kept, exact):  # type: ignore[no-untyped-def]
     """Run trajectories from φ, in place, until at least `n_updates` gradients have been computed.
 
-    Adds θ of each trajectory that ends after more than `first_kept` gradients to `mean`: at least the last trajectory,
-    or none if `first_kept` is `n_updates`. Returns the numbers of trajectories, of accepted ones, and of those added.
+    Adds θ of each trajectory that ends after more than `first_kept` gradients to `mean`: at least that of the last, or
+    none if `first_kept` is `n_updates`. Returns the numbers of trajectories, of accepted ones, and of those added.
     """
     k = phi.size
     _update_metric(records, prior, exact)
@@ -183,7 +183,7 @@ def _levels(phi, total, n_kinds, near, far, members, starts, stops, level, pull)
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _pull_sets(n_kinds, near, far, members, starts, stops, pull, slope):  # type: ignore[no-untyped-def]
-    """Add to `slope` what the members of each set get of `pull` beyond the others; return what all categories get."""
+    """Add to `slope` the part of `pull` that only the members of each set get; return the part of all categories."""
     shared = 0.0
     for v in range(n_kinds):
         shared += pull[v] * far[v]

@@ -1,7 +1,7 @@
-"""Reflected SGLD on the records of the loop, where the loop spends nearly all its time.
+"""Reflected SGLD on the records of the loop, where Algorithm 1 spends nearly all its time.
 
 This is the update of `samplers/sgld/loop.py` on codes instead of evidence rows, for speed; a test compares the two.
-Each update draws m indices and then K normals from the generator, so that a plain transcription can follow it.
+Each update draws m indices and then K normals from the generator, so a plain transcription can repeat it.
 """
 
 import math
@@ -52,8 +52,8 @@ def langevin_updates(  # type: ignore[no-untyped-def]
     `batch_size` responses, or all if there are fewer, drawn with replacement. Adds θ after update `first_kept` and
     later ones to `mean` and returns how many these are; ``first_kept = steps.size`` adds nothing.
     """
-    # Numba counts a reference at every use of a field of a named tuple, which costs more than the arithmetic. So unpack
-    # the fields once.
+    # Numba counts a reference at every use of a field of a named tuple, which costs more than the arithmetic. So the
+    # fields are unpacked once.
     used, code, last_of_size = records.used, records.code, records.last_of_size
     near, far, own = records.near, records.far, records.own
     members, starts, stops = records.members, records.starts, records.stops
@@ -132,7 +132,7 @@ def _free_slope(phi, total, tally, kind, own, slope, weights):  # type: ignore[n
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _total(values):  # type: ignore[no-untyped-def]
-    """Sum in four strands, so that no addition has to wait for the one before."""
+    """Sum in four parts, so that additions do not wait for each other."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     whole = values.size // 4 * 4
     for i in range(0, whole, 4):
@@ -147,7 +147,7 @@ def _total(values):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _set_slope(phi, total, outside, n_outside, sets, stamp, level, pull, now, touched, slope):  # type: ignore[no-untyped-def]
-    """Do the same as `_free_slope` for answers outside their subset; sum the mass of each set only once."""
+    """Do the same as `_free_slope` for answers outside their subset; compute the mass of each set only once."""
     near, far, own, members, starts, stops = sets
     n_touched = 0
     for j in range(n_outside):

@@ -1,4 +1,4 @@
-"""Algorithm 1, compiled: choose a subset, take answers, update the sampler, repeat. And its settings, checked."""
+"""Algorithm 1, compiled: choose a subset, take answers, update the sampler, repeat. It also checks the settings."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ SAMPLERS = ("sgld", "gibbs", "exact")
 
 
 class LoopPlan(NamedTuple):
-    """What compiled code needs to know: the utility (see `choose_size`), the batch size m, and people per round."""
+    """What compiled code needs: the utility (see `choose_size`), the batch size m, and people per round."""
 
     code: tuple[()]
     alpha: float
@@ -177,8 +177,8 @@ def sample_round(
 ) -> int:
     """Update the chain on all recorded responses, with one gradient for each of `steps` (the step sizes of SGLD).
 
-    Adds θ after update `first_kept` and later ones to `mean`, and returns how many these are. It takes m instead of the
-    plan, whose type depends on the utility, so it is compiled once for all utilities.
+    Adds θ after update `first_kept` and later ones to `mean`, and returns how many these are. It takes the batch size
+    in place of the plan, whose type depends on the utility, so it is compiled once for all utilities.
     """
     updates: Callable[..., int] = _ROUNDS[type(chain.work)]
     return updates(batch_size, chain, records, steps, mean, first_kept)
@@ -231,7 +231,7 @@ def run(plan, chain, records, coefficients, x, first_round, steps, sizes, path, 
     Returns
     -------
     int
-        The next round to run; this is before the last one if the tables of subsets are full.
+        The next round to run; it is not yet the last if the tables of subsets are full.
     """
     for r in range(first_round, first_round + len(steps)):
         if records.used[KINDS] == records.near.size:

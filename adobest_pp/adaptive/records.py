@@ -5,8 +5,8 @@ inside its subset is 1 + (e^ε₁ − 1)·θ[y] for every subset of every size. 
 θ(Sᶜ) + (cross/outer)·θ(S) + (e^ε₂ − 1)·θ[y]. So a response is an answer y and a kind: `INSIDE`, `SRR` (the empty
 subset), or the set that the answer lies outside (docs/math.md, section 5).
 
-`adobest_pp.Evidence` cannot grow by one response in constant time, and a row of it is spread over four arrays. An
-update on codes takes about a microsecond, so the loop has its own form of h; a test compares it with
+`adobest_pp.Evidence` cannot grow by one response in constant time, and each of its rows is spread over four arrays. An
+update on codes takes about a microsecond, so the loop has its own form of h. A test compares it with
 `adobest_pp.likelihood.core`.
 """
 
@@ -32,13 +32,13 @@ RESPONSES, KINDS, MEMBERS, ROWS, STAMP = range(5)
 
 
 class Records(NamedTuple):
-    """Arrays with room to grow; `used` says how much of them is in use (and holds the last stamp).
+    """Arrays with room to grow. `used` says how much of them is in use, and holds the last stamp.
 
     For each response: its `code`, and the number of its subset, `set_of`. For each kind v: the mask of its subset S;
     ``members[starts[v]:stops[v]]``, the smaller of S and its complement, padded to whole blocks with the places
     K, K+1, … of no category; and the weights in h of the mass of these members (`near`), of the mass of the other
     categories (`far`) and of the answer itself (`own`). `stamp`, `level` and `pull` are work space of the gradients.
-    `last_of_size` is the last subset of each size, and `previous` the one of the same size before.
+    `last_of_size` is the last subset of each size, and `previous` the one of the same size before it.
 
     For Gibbs and the exact sampler, distinct (kind, answer) pairs are rows with counts, found by `pair_row` (row number
     plus one); for SGLD these arrays are empty.
@@ -118,9 +118,9 @@ def _room(have: int, needed: int) -> int:
 def publish(records, order, size, coefficients):  # type: ignore[no-untyped-def]
     """Return the kind of the set ``order[:size]``, adding it if it is new. There must be room for one more set.
 
-    SGLD compares it only with the last set of the same size: once the adaptation has settled, that is nearly always the
-    right one, and a set stored twice does no harm. The other samplers pay for every set at every step, so they compare
-    it with all sets of the same size.
+    For SGLD it is compared only with the last set of the same size: once the adaptation has settled, that is nearly
+    always the right one, and a set stored twice does no harm. The other samplers pay for every set at every step, so
+    for them it is compared with all sets of the same size.
     """
     v = records.last_of_size[size]
     while v >= 0:

@@ -1,8 +1,8 @@
-"""The log-likelihood of a multinomial logit on private answers and its gradient, fused: no θ is written down.
+"""The log-likelihood of a multinomial logit on private answers and its gradient, fused: no θ is stored.
 
-People are sorted by their row of evidence, so within a stretch of people the row is a constant. They are taken in
-blocks that stay in the fastest cache, one category after the other, in loops of vector instructions.
-The exponential is a polynomial, because a call for each number would take most of the time.
+People are sorted by their row of evidence, so people with the same row follow each other. They are taken in blocks that
+stay in the fastest cache, one category after the other, in vectorized loops. The exponential is a polynomial, because a
+call for each number would take most of the time.
 """
 
 import math
@@ -14,13 +14,13 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.polynomial.chebyshev import cheb2poly, poly2cheb
 
-# People in a block, and lanes of products over them: a product of BLOCK/LANES factors stays within doubles if each is
-# between SAFE_ENTRY and its reciprocal. Logarithms are taken of products before these may leave LARGEST.
+# People in a block, and lanes of products over them: a product of BLOCK/LANES factors is a normal double if each factor
+# is between SAFE_ENTRY and its reciprocal. Logarithms of products are taken before these can exceed LARGEST.
 BLOCK, LANES = 512, 32
 SAFE_ENTRY = 1e-18
 LARGEST = 1e290
-# Logits are those of base 2. Within the limit, powers of 2 and their sums and products are normal numbers; below the
-# lowest, which also is one, they count as nothing beside 1.
+# Logits have base 2. Within the limit, powers of 2 and their sums and products are normal numbers. Logits are raised to
+# the lowest, whose power is also a normal number, and negligible beside 1.
 SAFE_LOGIT, LOWEST = 430.0, -1000.0
 
 # 2^x = 2^k·2^r, with |r| ≤ 1/2. The power series of 2^r, of which Chebyshev polynomials up to degree 11 are kept, is
@@ -31,7 +31,7 @@ _WITHOUT_SIGN = np.int64(2**63 - 1)
 _SERIES = [(math.log(2) / 2) ** i / math.factorial(i) for i in range(15)]
 _C = tuple((cheb2poly(poly2cheb(_SERIES)[:12]) * 2.0 ** np.arange(12)).tolist())
 
-# Functions that only others here call have no way in from Python, which would take longer to compile than they do.
+# Functions that only others here call have no entry point for Python, which would take longer to compile than they do.
 _INNER: dict[str, Any] = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
@@ -58,7 +58,7 @@ def logit_value_and_gradient(columns, weights, ends, rows, reach):  # type: igno
     slope : array of shape (1 + P, K)
     """
     k = weights.shape[1]
-    # Logits count from the first category, whose own then is 0.
+    # Logits are relative to that of the first category.
     relative = np.zeros((1 + len(columns), k - 1))
     slope = np.zeros((1 + len(columns), k))
     wide = False
@@ -93,7 +93,7 @@ def unsorted_value_and_gradient(columns, weights, ends, rows, order):  # type: i
 
 @njit(**_INNER)
 def _finish(slope):  # type: ignore[no-untyped-def]
-    """Write the slopes of the first category, from which logits count."""
+    """Write the slopes of the first category, which logits are relative to."""
     for j in range(len(slope)):
         for c in range(1, slope.shape[1]):
             slope[j, 0] -= slope[j, c]
@@ -101,7 +101,7 @@ def _finish(slope):  # type: ignore[no-untyped-def]
 
 @njit(**_INNER)
 def _take_block(columns, people, block):  # type: ignore[no-untyped-def]
-    """Write the covariates of some people side by side. Beyond the last, which has no weight, it comes again."""
+    """Write the covariates of some people side by side. Rows after the last repeat it; their weights are 0."""
     last = len(columns) - 1
     start, step = columns.ctypes.data, columns.strides[1]
     for j in range(0, len(block), 4):
@@ -121,10 +121,10 @@ def _take_block(columns, people, block):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def _transpose(typing_context, start, step, first, second, third, fourth, to):  # type: ignore[no-untyped-def]
-    """Write four numbers of each of four people, which lie side by side, to the address `to` in four rows of a block.
+    """Write four adjacent numbers of each of four people to the address `to`, in four rows of a block.
 
-    The numbers of person i begin at the address start + i·step. As one load a person and one store a row, this takes
-    half the time of sixteen of each.
+    The numbers of person i begin at the address start + i·step. With one load per person and one store per row, this
+    takes half the time of sixteen of each.
     """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -173,7 +173,7 @@ def _is_wide(relative, reach):  # type: ignore[no-untyped-def]
 
 @njit(**_INNER)
 def _blocks(columns, order, relative, wide, ends, rows, slope):  # type: ignore[no-untyped-def]
-    # How far one block may move a product, and how far blocks since the last logarithms may have.
+    # The largest change of a product by one block, and by all blocks since the last logarithms.
     by_block, moved = _widest(rows) ** (BLOCK // LANES), 1.0
     shares, products = _aligned_rows(relative.shape[1]), np.ones(LANES)
     sums = _aligned_rows(3)
@@ -203,7 +203,7 @@ def _blocks(columns, order, relative, wide, ends, rows, slope):  # type: ignore[
 
 @njit(**_INNER)
 def _aligned_rows(count):  # type: ignore[no-untyped-def]
-    """Return an empty array (count, BLOCK) that begins with a line of the cache, of 8 numbers, as fast loads need."""
+    """Return an empty array (count, BLOCK) that is aligned with cache lines (8 numbers), as fast loads need."""
     numbers = np.empty(count * BLOCK + 8)
     skipped = -(numbers.ctypes.data // 8) % 8
     return numbers[skipped : skipped + count * BLOCK].reshape(count, BLOCK)
@@ -247,7 +247,7 @@ def _widest(rows):  # type: ignore[no-untyped-def]
 
 @njit(**_INNER)
 def _take_logarithms(products):  # type: ignore[no-untyped-def]
-    """Return the logarithm of the product of all, and begin anew."""
+    """Return the logarithm of the product of all lanes, and reset them."""
     value = 0.0
     for i in range(LANES):
         value += math.log(products[i])
@@ -257,7 +257,7 @@ def _take_logarithms(products):  # type: ignore[no-untyped-def]
 
 @njit(**_INNER)
 def _begin(relative, entry, m, shares, total, h):  # type: ignore[no-untyped-def]
-    """Write intercepts for logits, and what the first category adds to sums."""
+    """Write intercepts as logits, and the terms of the first category as sums."""
     for i in range(m):
         total[i] = 1.0
         h[i] = entry
@@ -275,7 +275,7 @@ def _add_logits(one, two, three, four, relative, j, c, logit):  # type: ignore[n
 
 @njit(**_INNER)
 def _center(logits, m, total, h):  # type: ignore[no-untyped-def]
-    """Take logits that may be too large for powers of 2 from the largest of each person."""
+    """Subtract the largest logit of each person, as logits may be too large for powers of 2."""
     for i in range(m):
         top = 0.0
         for c in range(len(logits)):
@@ -303,7 +303,7 @@ def _times_power(typing_context, number, shifted):  # type: ignore[no-untyped-de
 
 @njit(fastmath={"contract"}, **_INNER)
 def _add_share(share, entry, m, total, h):  # type: ignore[no-untyped-def]
-    """Replace logits by powers of 2, and add these up."""
+    """Replace logits by powers of 2, and add these to the sums."""
     for i in range(m):
         x = share[i]
         shifted = x + _ROUNDER

@@ -74,8 +74,8 @@ def maximum_likelihood(
     """Return the θ of greatest likelihood.
 
     Expectation-maximization from the uniform θ, θ ← θ·∇/n, accelerated [1]_. It stops when the log-likelihood is within
-    `tolerance` of its maximum: it is concave, so it cannot exceed its value by more than max ∇ − n. A warning is given
-    if that takes more than `max_iterations`.
+    `tolerance` of its maximum: as it is concave, its maximum is at most max ∇ − n above its value. It warns if this is
+    not reached in `max_iterations`.
 
     References
     ----------
@@ -107,7 +107,7 @@ def _check_evidence(evidence: Evidence) -> None:
 
 @njit(cache=True)
 def climb(evidence, tolerance, max_iterations):  # type: ignore[no-untyped-def]
-    """Return θ near the maximum of the likelihood, and a bound on how far its log-likelihood is below the maximum."""
+    """Return θ near the maximum of the likelihood, and a bound on how far its log-likelihood is below it."""
     k = evidence.patterns.shape[1]
     n, theta, gap = evidence.count.sum(), np.full(k, 1.0 / k), np.inf
     first, second, leap = np.empty(theta.size), np.empty(theta.size), np.empty(theta.size)
@@ -148,19 +148,19 @@ def _normalize(values):  # type: ignore[no-untyped-def]
         values[i] /= total
 
 
-# The posterior of two or three categories on a grid: exact to the eye, at once, for pictures and lessons.
+# The posterior of two or three categories on a grid: fast, and exact to the eye, for pictures and lessons.
 #
 # A Dirichlet(ρ) prior is the same as independent shares s ~ Beta(ρ₀, ρ₁+ρ₂) and t ~ Beta(ρ₁, ρ₂), with θ₀ = s and
 # θ₁ = (1−s)·t. Cells of equal prior probability in (s, t) have a posterior mass in proportion to their likelihood. The
-# grid is narrowed several times to the cells that matter, so that a posterior of a million answers fills it as well.
+# grid is narrowed several times to the cells that matter, so the posterior of a million answers also fills it.
 
-# Cells whose likelihood is e^−25 times the greatest hold nothing that is seen.
+# Cells whose likelihood is less than e^−25 times the largest are not visible.
 NEGLIGIBLE = 25.0
 NARROWINGS = 4
 
 
 class GridPosterior(NamedTuple):
-    """The posterior on M or M×M cells: θ of their centers (…, K), their masses, which sum to one, and ln p(θ) there."""
+    """The posterior on M or M×M cells: θ at their centers (…, K), their masses, which sum to one, and ln p(θ) there."""
 
     theta: NDArray[np.float64]
     mass: NDArray[np.float64]
@@ -180,7 +180,7 @@ class GridPosterior(NamedTuple):
         tails = [(1 - probability) / 2, (1 + probability) / 2]
         ends = []
         for column in self._flat().T:
-            values, place = np.unique(column, return_inverse=True)  # all cells of a row share their θ₀
+            values, place = np.unique(column, return_inverse=True)  # all cells of a row have the same θ₀
             mass = np.bincount(place, self.mass.ravel())
             ends.append(np.interp(tails, np.cumsum(mass) - mass / 2, values))
         return np.array(ends).T

@@ -20,26 +20,27 @@ from adobest_pp.transforms import add_structured
 #
 # The answers are summarized by counts. Given the published subsets, their expectations are linear in θ and their
 # covariances are known in closed form (`Mechanism.answer_counts`). The distance of the counts from what θ predicts, in
-# units of that covariance, follows χ² if θ is the truth. Its minimum over θ splits into two parts:
+# units of that covariance, follows χ² if θ is the truth. Its minimum over θ has two parts:
 #
-# - what no θ leaves out, whether or not it is a vector of probabilities: χ² with as many degrees of freedom as θ cannot
+# - the minimum over all vectors with sum 1, whatever their signs: χ² with as many degrees of freedom as θ cannot
 #   absorb, whatever the truth;
 # - what the best vector of probabilities adds to that: at most the distance of the truth, so at most χ² with the
 #   degrees of freedom that θ absorbs.
 #
 # Neither needs a prior or draws of θ. Nothing is simulated.
 
-# Answers are said not to fit at this p-value and below: at most this share of right answers, whatever the truth.
+# Answers do not fit if the p-value is at most this: it happens to at most this share of right answers, whatever the
+# truth.
 LEVEL = FALSE_ALARM = 0.01
 
-# Counts with a smaller expectation are left out: they are not nearly normal. Which ones is decided by even shares. Of
-# more categories than this, so many are counted, evenly spaced. A choice by the answers themselves would make right
-# answers look wrong, so only counts that are far smaller under the shares which fit best are left out by the answers.
+# Counts with a smaller expectation under even shares are left out: they are not nearly normal. A choice by the answers
+# themselves would make right answers look wrong, so the answers leave out only counts that are far smaller under the
+# shares that fit best. With more than `MOST_CATEGORIES`, that many evenly spaced categories are counted.
 LEAST_EXPECTED, FAR_SMALLER = 10.0, 0.3
 MOST_CATEGORIES = 500
 
-# A direction whose variance is below this share of the largest has none, but for rounding; a direction of θ that moves
-# the counts by less than this many standard deviations does not move them.
+# Directions with a variance below this share of the largest have none, except for rounding. Directions of θ that move
+# the counts by less than this many standard deviations do not move them.
 FIXED, STILL = 1e-9, 1e-6
 
 
@@ -63,7 +64,7 @@ def check_fit(responses: Responses | Gathered) -> Fit:
         return nothing
     k = responses.n_categories
     listed = np.linspace(0, k - 1, min(k, MOST_CATEGORIES)).astype(np.int64)
-    # The covariance is that of even shares first, and then that of the shares which fit best under it.
+    # The covariance is first that at even shares, and then that at the shares that fit best under it.
     even = np.full(k, 1 / k)
     found, theta = nothing, even
     for _ in range(2):
@@ -85,7 +86,7 @@ def check_fit(responses: Responses | Gathered) -> Fit:
 
 
 def _alike(slope: NDArray[np.float64], listed: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the distinct columns, and that of each category: those that are not listed often move no count alike."""
+    """Return distinct columns, and the column of each category. Categories that are not listed often share one."""
     k = slope.shape[1]
     others = np.setdiff1d(np.arange(k), listed)
     if not others.size or np.any(slope[:, others] != slope[:, others[:1]]):
@@ -97,13 +98,13 @@ def _alike(slope: NDArray[np.float64], listed: NDArray[np.int64]) -> tuple[NDArr
 
 def _nearest(rest: NDArray[np.float64], slope: NDArray[np.float64]) -> tuple[Fit, NDArray[np.float64]]:
     """Return the fit of whitened counts (r,) that θ predicts as slope·θ, and the probabilities that come nearest."""
-    # Of vectors whose sum is 1, whatever their signs.
+    # The minimum over vectors with sum 1, whatever their signs.
     left, sizes, _ = np.linalg.svd(slope - slope.mean(axis=1, keepdims=True), full_matrices=False)
     absorbed = left[:, sizes > STILL]
     centered = rest - slope.mean(axis=1)
     linear = float(np.sum((centered - absorbed @ (absorbed.T @ centered)) ** 2))
-    # Of probabilities: for those of sum 1 the distance is |Cθ|, and least squares of (Cθ, Σθ) = (0, 1) over θ ≥ 0 has
-    # the direction of the θ of sum 1 for which that is smallest.
+    # The minimum over probabilities. For θ with sum 1 the distance is |Cθ|, and the solution of (Cθ, Σθ) = (0, 1) by
+    # least squares over θ ≥ 0 has the direction of the θ with sum 1 for which that is smallest.
     apart = np.linalg.qr(slope - rest[:, None], mode="r")
     scale = np.linalg.norm(apart, axis=0).min() or 1.0
     solution, _ = nnls(np.vstack([apart / scale, np.ones(slope.shape[1])]), np.append(np.zeros(len(apart)), 1.0))
@@ -111,14 +112,14 @@ def _nearest(rest: NDArray[np.float64], slope: NDArray[np.float64]) -> tuple[Fit
     nearest = max(float(np.sum((apart @ theta) ** 2)), linear)
     freedom, taken = len(rest), absorbed.shape[1]
     spare = freedom - taken
-    # Each part that there is has its share of the false alarms.
+    # Each part that exists has its share of the false alarms.
     p_values = [chdtrc(spare, linear)] * (spare > 0) + [chdtrc(taken, nearest - linear)] * (taken > 0)
     p_value = min(1.0, len(p_values) * float(min(p_values)))
     return Fit(nearest, p_value, freedom, spare), theta
 
 
 def misfit_in_words(p_value: float) -> str:
-    """Return a sentence if the answers do not fit, and an empty text if they do or if nothing could be checked."""
+    """Return a sentence if the answers do not fit, and "" if they fit or if nothing could be checked."""
     if not p_value <= LEVEL:
         return ""
     return (
@@ -140,10 +141,10 @@ def _whiten(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # An unbiased estimate of each share, and its error.
 #
-# A posterior shares what it knows about all categories among them. If most shares are zero, it takes a small one for
-# zero as well: that makes its mean accurate, and makes its intervals miss rare answers. An interval that holds a share
-# whatever the others are must rest on that share's own evidence, which is here (docs/math.md, section 2). With more
-# than `MOST_CATEGORIES`, the information of mechanisms without symmetry is not inverted.
+# In a posterior, categories learn from each other. If most shares are zero, it takes a small share for zero as well:
+# that makes its mean accurate, and makes its intervals miss rare answers. An interval that covers a share whatever the
+# others are must rest on the evidence about that share alone, which is here (docs/math.md, section 2). With more than
+# `MOST_CATEGORIES`, the information of mechanisms without symmetry is not inverted.
 
 # Directions with less than this share of the largest information are not identified.
 UNKNOWN = 1e-12
@@ -162,7 +163,7 @@ class Direct(NamedTuple):
     other, gain : array of shape (K,)
         The probability that an answer names the category if it is not the truth, and how much larger it is otherwise.
     n : array of shape (K,)
-        The number of answers; where they tell more than whether they name the category, that of as much information.
+        The number of answers; if they say more than whether they name the category, the number with equal information.
     """
 
     estimate: NDArray[np.float64]
@@ -179,14 +180,14 @@ class Direct(NamedTuple):
 def direct_estimate(
     responses: Responses | Gathered, near: NDArray[np.float64], groups: NDArray[np.int64] | None = None
 ) -> Direct | None:
-    """Return what answers say of each share by themselves; None where there are no answers, or they do not tell.
+    """Return what the answers alone say about each share; None without answers, or if they do not identify the shares.
 
     Parameters
     ----------
     responses : Responses or Gathered
         What was collected.
     near : array of shape (K,)
-        A first estimate, such as a posterior mean. It chooses the weights of the answers, unless all of them name
+        A first estimate, such as a posterior mean. It determines the weights of the answers, unless all of them name
         equally many categories: the estimate is unbiased with any weights, and efficient with those of the truth.
     groups : array of int, shape (K,), optional
         The group of each category, 0 … G−1, none of them empty. The estimates are then those of the G sums.
@@ -208,7 +209,7 @@ def direct_estimate(
 
 
 def counts_say_all(mechanism: Mechanism) -> bool:
-    """Tell whether all answers name equally many categories: estimates from counts then sum to one, as shares do."""
+    """Tell whether all answers name equally many categories, so that estimates from counts sum to one."""
     naming = mechanism.naming()
     size = 0.5 if naming is None else naming[0] + (mechanism.n_categories - 1) * naming[1]
     return abs(size - round(size)) < 1e-9
@@ -217,7 +218,7 @@ def counts_say_all(mechanism: Mechanism) -> bool:
 def direct_of_counts(
     counts: NDArray[np.float64], n: int, mechanism: Mechanism, groups: NDArray[np.int64] | None = None
 ) -> Direct | None:
-    """Return what the numbers of answers that name each category say, for a mechanism that treats all alike."""
+    """Return the estimates from how many answers name each category, for a mechanism that treats all alike."""
     naming = mechanism.naming()
     if naming is None or not n:
         return None
@@ -225,7 +226,7 @@ def direct_of_counts(
     gain = np.full(counts.size, truth - other)
     if groups is None:
         return Direct((counts / n - other) / gain, np.full(counts.size, other), gain, np.full(counts.size, float(n)))
-    # What a group is named more often than its part of all categories. Answers may name more categories or fewer.
+    # How much more often a group is named than its part of all categories, as answers differ in how many they name.
     sizes = np.bincount(groups)
     excess = np.bincount(groups, counts) - sizes / counts.size * counts.sum()
     likeness = _binary_groups(mechanism, sizes)
@@ -256,7 +257,7 @@ def _binary_groups(mechanism: Mechanism, sizes: NDArray[np.int64]) -> tuple[NDAr
 
 
 def _as_they_vary(direct: Direct, evidence: Evidence, mechanism: Mechanism, groups: NDArray[np.int64]) -> Direct:
-    """Return the sums with the variance that they have among the answers.
+    """Return the estimates with the variances that the sums have among the answers.
 
     That is the variance of `_binary_groups` if an answer names any two categories independently of each other, given
     the truth. For Hadamard response it is not, if the truth is the product of the two.
@@ -277,7 +278,7 @@ def _as_they_vary(direct: Direct, evidence: Evidence, mechanism: Mechanism, grou
 
 
 def named(evidence: Evidence) -> NDArray[np.float64]:
-    """Return how many answers name each category, of shape (K,): by their set, or by themselves."""
+    """Return how many answers name each category, of shape (K,): by their set, or as their own category."""
     k, count = evidence.n_categories, evidence.count
     alone = np.bincount(evidence.category, count * (evidence.own > 0), minlength=k)
     has_set = (evidence.set_index >= 0) & (evidence.set_index < evidence.n_sets)
@@ -328,16 +329,17 @@ def direct_of_variance(
     naming: tuple[ArrayLike, ArrayLike] | None,
     epsilon: float,
 ) -> Direct:
-    """Return an unbiased estimate with these variances at `near` as one of counts of n answers, or as many as fit.
+    """Return unbiased estimates with these variances at `near` as estimates from counts of answers.
 
-    `naming` are the probabilities of `Mechanism.naming`, the same for all entries or one for each.
+    `naming` are the probabilities of `Mechanism.naming`, the same for all entries or one for each; the number of
+    answers then follows from the variances. Without it there are n answers, and the probabilities follow.
     """
     if naming is not None:
         truth, other = (np.broadcast_to(np.asarray(each, dtype=np.float64), near.shape) for each in naming)
         gain = truth - other
         h = other + gain * near
         return Direct(estimate, other, gain, h * (1 - h) / (gain**2 * variance))
-    # As many binary answers that have this variance and use all of ε.
+    # n binary answers with these variances that use all of ε.
     people, odds = np.full(near.size, float(n)), math.expm1(epsilon)
     raised = 1 + odds * near
     other = 1 / np.maximum(people * variance * odds**2 / raised + raised, odds + 2)

@@ -3,24 +3,24 @@
 With thousands of categories, answers say little about any two of them together, so the posterior of a share given the
 others hardly depends on them. But that one-dimensional posterior is far from normal: under a concentration a ≪ 1 a
 share is next to nothing or stands out of the noise, and no path of high density leads from one to the other. Gradients
-are of no use there. So a block of shares is drawn anew at once, each from its own posterior given all others:
+do not help there. So a whole block of shares is proposed at once, each from its own posterior given all others:
 
     q(φ_i) ∝ φ_i^(a−1)·exp(b_i·φ_i − J_i·φ_i²/2),
 
 with J_i the information about it and b_i such that the slope is that of the log-density at the current φ. In units of
-t = φ_i·√J_i this is one family of densities with the parameter β = b_i/√J_i: their logarithms are tabulated, and linear
-between the entries, which is a density that is known exactly. The block is accepted by the rule of Metropolis and
-Hastings [1]_, with the likelihood itself, so that the draws have the posterior whatever was approximated. The size of
-blocks is tuned to how often.
+t = φ_i·√J_i this is one family of densities with the parameter β = b_i/√J_i. Their logarithms are tabulated, and linear
+between the entries, so the density of a proposal is known exactly. The block is accepted by the rule of Metropolis and
+Hastings [1]_, with the likelihood itself, so the draws have the posterior whatever was approximated. The size of blocks
+is tuned to the rate of acceptance.
 
-θ = φ/T as in `sgld_cv.dynamics`: the sum T tells nothing about θ, ln T ~ N(0, τ²), and it is drawn anew for each sweep.
+θ = φ/T as in `sgld_cv.dynamics`: the sum T says nothing about θ, ln T ~ N(0, τ²), and it is drawn anew for each sweep.
 
-**The concentration.** Given all shares, a learned a has hardly any room: the logarithms of thousands of shares that
-are lost in the noise tell it to within 1/√K, though the answers do not know them. So all shares that are not held
-move along with it. Each keeps its quantile in its own q, with a β that rests on its estimate from the answers and
-on the rate at which all shares sum to one under this a. Were these q the posterior of the shares given a, only the
-posterior of a itself would decide. They are known exactly, so that the move can be reversed, and it is accepted by the
-rule.
+**The concentration.** Given all shares, a learned a can hardly move: the logarithms of thousands of shares that are
+lost in the noise determine it to within 1/√K, although the answers say nothing about them. So all shares that are not
+held move together with it. Each keeps its quantile in its own q, with a β that rests on its estimate from the answers
+and on the rate at which all shares sum to one under this a. If these q were the posterior of the shares given a, the
+acceptance would depend on the posterior of a alone. They are known exactly, so the move can be reversed, and the same
+rule accepts it.
 
 References
 ----------
@@ -50,15 +50,14 @@ from adobest_pp.samplers.registry import Drawn, register_sampler
 
 Array = NDArray[np.float64]
 
-# The tables of q, in units of t. Below the first edge t has its power law; then cells are alike in ln t, and from 1 on
+# The tables of q, in units of t. Below the first edge t has its power law; then cells are equal in ln t, and from 1 on
 # in t. A share with β above the last row is held: its q is normal.
 FIRST_EDGE = 1e-3
 N_LOGARITHMIC, N_LINEAR, LINEAR_WIDTH = 89, 129, 0.1
 EDGES = np.append(np.geomspace(FIRST_EDGE, 1.0, N_LOGARITHMIC + 1), 1.0 + LINEAR_WIDTH * np.arange(1, N_LINEAR + 1))
 LOG_FIRST_EDGE, LOG_WIDTH = math.log(FIRST_EDGE), -math.log(FIRST_EDGE) / N_LOGARITHMIC
 LOG_EDGES = np.log(EDGES)
-# Of the cell that ends at each edge: the middle and the width, in ln t or in t. And a rise of ln q that is as good as
-# none.
+# For the cell that ends at each edge: the middle and the width, in ln t or in t. Smaller rises of ln q count as none.
 _IS_LOG = np.arange(EDGES.size) <= N_LOGARITHMIC
 _BEFORE = np.append(FIRST_EDGE, EDGES[:-1])
 MIDDLES = np.where(_IS_LOG, np.sqrt(_BEFORE * EDGES), (_BEFORE + EDGES) / 2)
@@ -67,14 +66,14 @@ HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 LAST_ROW, ROW_STEP, N_EVEN = 6.0, 0.1, 141
 # Below the even rows β grows by this factor: large concentrations pull shares down.
 FALL, N_FALLING = 1.05, 120
-# τ of the sum, in sds of a share, and at most: wide enough for a block to move it, and so narrow that the information
-# about φ = T·θ hardly depends on it. And the share of blocks to be accepted.
+# τ of the sum, in sds of a share, and its upper limit: wide enough for a block to move the sum, and so narrow that the
+# information about φ = T·θ hardly depends on it. And the share of blocks to be accepted.
 TOTAL_IN_SDS, LARGEST_TOTAL_SD, WANTED = 12.0, 0.2, 0.65
-# The concentration: moves a sweep, the share of them to be accepted, the first width, and the largest |ln a|.
+# The concentration: moves per sweep, the share of them to be accepted, the first width, and the largest |ln a|.
 MOVES, WANTED_OF_A, FIRST_WIDTH, LARGEST = 2, 0.35, 0.1, 690.0
-# The logarithm of a quantile above which a share does not move along: so near 1, doubles no longer tell it.
+# If the logarithm of its quantile is above this, a share does not move along: doubles do not resolve quantiles near 1.
 LAST_LEVEL = -1e-9
-# The −β from which on units make up for all of it.
+# From this −β on, the row stays the same and only the unit of t changes.
 SCALED = 100.0
 
 
@@ -114,7 +113,7 @@ def _fill_row(a, row, sums, logs):  # type: ignore[no-untyped-def]
     for j in range(1, EDGES.size):
         edge = EDGES[j]
         height = (a if j <= N_LOGARITHMIC else a - 1.0) * LOG_EDGES[j] + (beta - 0.5 * edge) * edge
-        # Far above the peak everything is nothing, and logarithms stay finite.
+        # Far beyond the peak masses are zero, and logarithms stay finite.
         logs[row, j] = max(height, -600.0)
         rise = logs[row, j] - logs[row, j - 1]
         mean = math.exp(logs[row, j - 1]) * (math.expm1(rise) / rise if abs(rise) > EVEN else 1.0)
@@ -139,12 +138,12 @@ def _log_q(log_t, a, beta, sums, logs):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _place(log_t):  # type: ignore[no-untyped-def]
-    """Return the cell of ln t, and which part of it is below; the cell is 0 below all of them, and may not exist."""
+    """Return the cell of ln t, and the part of it below ln t; 0 means below all cells, and too large beyond them."""
     if log_t < LOG_FIRST_EDGE:
         return 0, 0.0
     if log_t < 0.0:
         place = (log_t - LOG_FIRST_EDGE) / LOG_WIDTH
-        # An edge may be missed by rounding.
+        # Rounding may miss an edge.
         j = min(int(place), N_LOGARITHMIC - 1)
         return j + 1, place - j
     place = (math.exp(log_t) - 1.0) / LINEAR_WIDTH
@@ -154,7 +153,7 @@ def _place(log_t):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _log_t(j, part):  # type: ignore[no-untyped-def]
-    """Return ln t of a part of a cell."""
+    """Return ln t, given its cell and the part of the cell below it."""
     if j <= N_LOGARITHMIC:
         return LOG_FIRST_EDGE + (j - 1 + part) * LOG_WIDTH
     return math.log(EDGES[j - 1] + part * LINEAR_WIDTH)
@@ -162,7 +161,7 @@ def _log_t(j, part):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy")
 def _log_q_of_row(log_t, a, row, logs):  # type: ignore[no-untyped-def]
-    """Return ln q of ln t by a row of the tables that is filled: linear within a cell."""
+    """Return ln q of ln t from a filled row of the tables: linear within a cell."""
     j, part = _place(log_t)
     if j == 0:
         return logs[row, 0] + a * (log_t - LOG_FIRST_EDGE)
@@ -183,7 +182,7 @@ def _part_below(level, j, row, sums, logs):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy")
 def _draw(state, a, beta, sums, logs):  # type: ignore[no-untyped-def]
-    """Return ln t from q, or −inf where a share that is held would be negative."""
+    """Draw ln t from q; it is −inf if a share that is held would be negative."""
     if beta > LAST_ROW:
         t = beta - (1.0 - a) / beta + normal(state)
         return math.log(t) if t > 0.0 else -math.inf
@@ -211,7 +210,7 @@ def phi_value(phi, a, n, total_sd, evidence):  # type: ignore[no-untyped-def]
 def _move_block(  # type: ignore[no-untyped-def]
     state, block, logs, phi, value, slope, a, n, roots, log_roots, total_sd, evidence, sums, heights
 ):
-    """Draw the shares of a block anew; return whether they were accepted, and value and gradient."""
+    """Propose new shares for a block; return whether they were accepted, and value and gradient."""
     moved, new = phi.copy(), np.empty(block.size)
     change = 0.0
     for p in range(block.size):
@@ -243,7 +242,7 @@ class Separate(NamedTuple):
     Attributes
     ----------
     estimate : array of shape (K,)
-        From the answers alone; may be negative.
+        Estimates from the answers alone, which may be negative.
     precision : array of shape (K,)
         The information about each share.
     log_a, rate : array of shape (G,)
@@ -258,7 +257,7 @@ class Separate(NamedTuple):
 
 @njit(cache=True, error_model="numpy")
 def _rate_at(log_a, separate):  # type: ignore[no-untyped-def]
-    """Return r of any concentration: interpolated, and in proportion to it above the largest that is known."""
+    """Return r of any concentration: interpolated, and above the largest that is known in proportion to it."""
     last = separate.log_a.size - 1
     if log_a >= separate.log_a[last]:
         return separate.rate[last] * math.exp(log_a - separate.log_a[last])
@@ -311,10 +310,9 @@ def _row_and_unit(i, rate, a, separate, sums, heights):  # type: ignore[no-untyp
 def move_concentration(  # type: ignore[no-untyped-def]
     state, logs, phi, value, slope, log_a, width, law, n, separate, total_sd, evidence, tables, new_tables
 ):
-    """Move ln a, and the shares along with it; return whether it was accepted, and value and gradient.
+    """Move ln a together with the shares; return whether it was accepted, and value and gradient.
 
-    `tables` are those of q at a, of shape (2, rows, cells), as far as they are filled; `new_tables` become those at the
-    proposed a.
+    `tables` are those of q at a, of shape (2, rows, cells), partly filled; `new_tables` become those at the proposed a.
     """
     k, a = logs.size, math.exp(log_a[0])
     new_log_a = log_a[0] + width * normal(state)
@@ -354,8 +352,8 @@ def block_draws(state, logs, log_a, learned, law, separate, evidence, tuning, ga
     """Make one sweep for each row of `draws` (N, K+1) and write θ and a there.
 
     `logs` (K,), ln φ, and `log_a` (1,) move in place. `tuning` has the size of the blocks and the width of a move of
-    ln a; they are tuned unless `gain` is 0. `rates` gains the numbers of blocks and of moves of ln a, and how many of
-    either were accepted.
+    ln a; they are tuned unless `gain` is 0. Added to `rates` are blocks, accepted blocks, moves of ln a, and accepted
+    moves of ln a.
     """
     k, n = logs.size, evidence.count.sum()
     order, roots = np.arange(k), np.sqrt(separate.precision)
@@ -368,21 +366,9 @@ def block_draws(state, logs, log_a, learned, law, separate, evidence, tuning, ga
         value, slope = phi_value(phi, math.exp(log_a[0]), n, total_sd, evidence)
         if learned:
             for _ in range(MOVES):
+                width = tuning[1]
                 moved, value, slope = move_concentration(
-                    state,
-                    logs,
-                    phi,
-                    value,
-                    slope,
-                    log_a,
-                    tuning[1],
-                    law,
-                    n,
-                    separate,
-                    total_sd,
-                    evidence,
-                    tables,
-                    spare,
+                    state, logs, phi, value, slope, log_a, width, law, n, separate, total_sd, evidence, tables, spare
                 )
                 if moved:
                     tables, spare = spare, tables
@@ -412,11 +398,11 @@ def block_draws(state, logs, log_a, learned, law, separate, evidence, tuning, ga
 # The chains.
 
 LEAST_TUNE = 20
-# The parts that draws are made in, between which Ctrl-C is heard; and the first size of a block.
+# The parts of a run, between which Ctrl-C is handled; and the first size of a block.
 PARTS, FIRST_SIZE = 20, 100.0
-# Where chains begin: steps of Newton's method, the sds of a share that surely stands out, the concentrations that are
-# tried, in sds of ln a, the most steps for their rates, the distance of a sum from one that ends them, and the −β from
-# which on a share is nearly gamma distributed.
+# Where chains start: steps of Newton's method, the sds above zero from which a share surely stands out, the
+# concentrations to try, in sds of ln a, the most steps for their rates, the distance of a sum from one that ends these,
+# and the −β from which on a share is nearly gamma distributed.
 STEPS, STANDS_OUT, TRIED, HALVINGS, NEAR_ONE, GAMMA = 3, 4.0, np.linspace(-3.0, 3.0, 21), 25, 1e-5, 20.0
 
 
@@ -438,16 +424,16 @@ def blocks_draws(
     prior : array of shape (K,) or "learned"
         Concentrations, all the same; or the prior whose concentration is learned, as for NUTS.
     draws, tune, chains : int
-        Sweeps to keep and to discard in each chain, and chains.
+        Draws to keep and to discard in each chain, and the number of chains.
     seed : int
         Equal seeds give equal draws.
     advance : function of int
-        Told how many sweeps were made, for progress.
+        Called with the number of draws made since the last call, for progress.
 
     Returns
     -------
     variables : dict
-        ``theta`` of shape (chain, draw, K), and ``concentration`` of shape (chain, draw) where it is learned.
+        ``theta`` of shape (chain, draw, K), and ``concentration`` of shape (chain, draw) if it is learned.
     record : dict
         The size of the blocks, and the share that was accepted.
     """
@@ -491,15 +477,16 @@ def blocks_draws(
 
 
 def separate_shares(evidence: Evidence, law: tuple[float, float], near: Array | None = None) -> Separate:
-    """Return what the answers alone say about each share, by a step of Newton's method from shares that are `near`.
+    """Return what the answers alone say about each share, by a step of Newton's method from the shares `near`.
 
-    Without these, they are even but for those that surely stand out, in several steps. The others then have the same
-    information: that in the answers that happened to come would depend on the estimates.
+    Without `near` there are several steps from even shares, in which only those that surely stand out change. The
+    others then get the same information, as that in the actual answers would depend on the estimates.
     """
     k = evidence.n_categories
     theta, held = np.full(k, 1 / k) if near is None else near, np.full(k, near is not None)
     for _ in range(STEPS if near is None else 1):
-        precision, slope = information_of_each(theta, evidence), value_and_gradient(theta, evidence)[1]
+        # The information of one more answer is added.
+        precision, slope = information_diagonal(theta, evidence) + 1.0, value_and_gradient(theta, evidence)[1]
         precision[~held] = np.median(precision)
         # Estimates sum to one, as unbiased ones do.
         estimate = theta + (slope - np.sum(slope / precision) / np.sum(1 / precision)) / precision
@@ -512,11 +499,11 @@ def separate_shares(evidence: Evidence, law: tuple[float, float], near: Array | 
 
 
 def likely_concentration(separate: Separate, law: tuple[float, float]) -> float:
-    """Return about the likeliest concentration, given what the answers say about each share.
+    """Return roughly the likeliest concentration, given what the answers say about each share.
 
-    The prior is that of independent shares with the density φ^(a−1)·e^(−rφ), given that they sum to one, whatever r is.
-    With an r for which they sum to one on average, the density of their sum there is that of a normal one (a
-    saddlepoint approximation), and the rest is a product of the masses of q.
+    Under the prior, shares are independent with the density φ^(a−1)·e^(−rφ), given that they sum to one, whatever r is.
+    With an r for which they sum to one on average, the density of their sum at one is nearly that of a normal variable
+    (a saddlepoint approximation), and the rest is a product of the masses of q.
     """
     k, roots = separate.estimate.size, np.sqrt(separate.precision)
     tried, fits = np.exp(separate.log_a), -0.5 * ((separate.log_a - law[0]) / law[1]) ** 2
@@ -545,7 +532,7 @@ def _balanced_rate(estimate: Array, roots: Array, a: float) -> float:
 
 @lru_cache(maxsize=1)
 def _moments_of_rows(a: float) -> tuple[Array, Array, Array, Array]:
-    """Return some β, and the logarithm of the mass of q for each, and the mean and variance of t."""
+    """Return a grid of β, and for each the logarithm of the mass of q, and the mean and variance of t."""
     rows = np.append(np.linspace(-GAMMA, -ROW_STEP, 100), np.arange(0, LAST_ROW + ROW_STEP, ROW_STEP))
     t, log_t = MIDDLES[1:], LOG_MIDDLES[1:]
     cells = np.exp(a * log_t + rows[:, None] * t - 0.5 * t**2 - np.where(_IS_LOG[1:], 0.0, log_t)) * WIDTHS[1:]
@@ -570,16 +557,11 @@ def _moments(beta: Array, a: float) -> tuple[Array, Array, Array]:
 
 
 def _start(state: Any, separate: Separate, a: float) -> Array:
-    """Return ln φ where each share is drawn by itself, and all of them sum to about one."""
+    """Return ln φ with each share drawn by itself, such that all of them sum to about one."""
     tables, roots = empty_tables(), np.sqrt(separate.precision)
     beta = separate.estimate * roots - _balanced_rate(separate.estimate, roots, a) / roots
     logs = np.array([_draw(state, a, each, *tables) for each in beta])
     return np.asarray(np.maximum(logs, math.log(TINY)) - np.log(roots))
-
-
-def information_of_each(theta: Array, evidence: Evidence) -> Array:
-    """Return the information about each share, and that of one answer more."""
-    return np.asarray(information_diagonal(theta, evidence) + 1.0)
 
 
 @register_sampler("blocks", learned=True, least_tune=LEAST_TUNE)

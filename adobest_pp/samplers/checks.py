@@ -1,9 +1,9 @@
-"""What convergence means, and the signs in the draws that a run went wrong.
+"""What convergence means, and checks for signs in the draws that a run went wrong.
 
 Every limit on R-hat and on effective draws in the package is one of the levels below. `warn_of_problems` logs each
-sign as a warning, in one sentence. Three checks follow it: `empty_category_check` compares how often categories are
-empty with quadrature, `width_check` compares the width of the draws with the information, and `rank_rhat` is the R-hat
-of all categories at once.
+problem as a warning, in one sentence. Three checks follow it: `empty_category_check` compares how often categories are
+empty with quadrature, `width_check` compares the width of the draws with the information, and `rank_rhat` computes the
+R-hat of all categories at once.
 """
 
 import logging
@@ -38,65 +38,53 @@ class Level(NamedTuple):
     min_ess: float
 
 
-# Chains of a pilot agree well enough to learn coordinates from. The run that follows is checked again.
+# Chains of a pilot agree well enough to learn coordinates from them. The run that follows is checked again.
 PILOT = Level(1.1, 0.0)
 # Draws that can be compared and summarized. Beyond these limits chains have not mixed: `sample` warns, and `compare`
-# tests nothing else. 100 effective draws make the error of a mean a tenth of the posterior sd.
+# tests nothing else. With 100 effective draws the error of a mean is a tenth of the posterior sd.
 MIXED = Level(1.05, 100.0)
-# Draws that one reports from (Vehtari et al. 2021): references, and the counterfactuals of `explain`.
+# Draws good enough to report (Vehtari et al. 2021): references, and the counterfactuals of `explain`.
 CONVERGED = Level(1.01, 400.0)
-# The same of more than 300 categories. The largest of many R-hats is above 1.01 by chance: with independent draws, the
-# largest of 1,000 was 1.012 and of 10,000 1.014 where each had 1,000 effective draws (medians of simulations).
+# The same for more than 300 categories. The largest of many R-hats is above 1.01 by chance: for 1,000 independent draws
+# of each category, the largest was 1.012 for 1,000 categories and 1.014 for 10,000 (medians of simulations).
 MANY_CONVERGED = Level(1.02, 400.0)
 
 
 def converged_level(n_categories: int) -> Level:
-    """Return what draws of this many categories must reach to report from them."""
+    """Return the level that draws of this many categories must reach to be reported."""
     return CONVERGED if n_categories <= 300 else MANY_CONVERGED
 
 
 # `sample` asks for the effective draws of MIXED in proportion to the chains; four are the default.
 MIN_ESS_PER_CHAIN = MIXED.min_ess / 4
-# With fewer draws a chain, R-hat and effective draws tell nothing.
+# With fewer draws per chain, R-hat and effective draws mean nothing.
 ENOUGH_DRAWS = 100
-# Categories that are checked: of more, the largest and as many of the others. All of 10,000 take longer than to draw.
+# At most this many categories are checked: half of them the largest, half spread over the others. Checking all of
+# 10,000 takes longer than drawing them.
 MOST_CHECKED = 1000
 
 
 # Warnings.
 
-# The attribute `problem` of the records of some warnings, by which `without_warnings_of` finds them.
+# Some log records have the attribute `problem` with one of these values, by which `without_warnings_of` finds them.
 NOT_CONVERGED, DIVERGED, BIASED = "not_converged", "diverged", "biased"
 
-# The probability of each tail of the number of draws in which a category is empty: four standard errors of a normal
-# number. And how many standard errors of the expected number are allowed for besides.
+# The probability of each tail of the number of draws in which a category is empty (four standard errors of a normal
+# variable), and how many standard errors of the expected number are allowed in addition.
 CHECK_LEVEL, ERRORS = 3e-5, 3.0
-# The bias of SGLD by reflections, in sds, beyond which it is warned of.
+# The largest bias of SGLD from reflections, in sds, without a warning.
 MOST_REFLECTION_BIAS = 0.03
-# The variance of ln θ of a category in one step of SGLD on log-ratios, beyond which it is warned of. Of 40 runs with
-# K = 4, ρ = 0.1 to 1 and two empty categories, those below it had sds at most 10 % too large; beyond it they were up
-# to seven times too large.
+# The largest variance of ln θ of a category in one step of SGLD on log-ratios without a warning. In 40 runs with K = 4,
+# ρ = 0.1 to 1 and two empty categories, sds were at most 10 % too large below it, and up to seven times too large
+# beyond it.
 MOST_STEP_VARIANCE = 0.25
 
 
-def warn_of_problems(
-    tree: "xr.DataTree",
-    evidence: Evidence | None,
-    sampler: str,
-    prior: Array | str,
-) -> None:
-    """Log a warning for each sign that the draws are not of the posterior.
+def warn_of_problems(tree: "xr.DataTree", evidence: Evidence | None, sampler: str, prior: Array | str) -> None:
+    """Log a warning for each sign that the draws are not from the posterior.
 
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        With ``posterior/theta`` and ``sample_stats``.
-    evidence : Evidence or None
-        What the posterior is given; None where it is too much for the check of empty categories.
-    sampler : str
-        Its name.
-    prior : array of shape (K,) or "learned"
-        As given to `sample`.
+    `tree` has ``posterior/theta`` and ``sample_stats``; `sampler` is a name, and `prior` as in `sample`. `evidence` is
+    None if it is too large for the check of empty categories.
     """
     posterior = tree["posterior"].to_dataset()
     theta = np.asarray(posterior["theta"].values, dtype=np.float64)
@@ -116,12 +104,12 @@ def warn_of_problems(
 
 
 def _warn_of_constants(theta: Array, names: list[str], sampler: str) -> NDArray[np.bool_]:
-    """Warn of categories whose draws are all the same number; return which are not."""
+    """Warn of categories whose draws are all the same; return which categories move."""
     constant: NDArray[np.bool_] = np.ptp(theta, axis=(0, 1)) == 0
     if constant.any():
         logger.warning(
-            "The chains of %r do not move: all draws of %s are the same; either the posterior is narrower than "
-            "doubles can tell, or they are stuck.",
+            "The chains of %r do not move: all draws of %s are the same. Either the posterior is too narrow for double "
+            "precision, or the chains are stuck.",
             sampler,
             _listed([f"{names[i]!r} ({theta[0, 0, i]:g})" for i in np.flatnonzero(constant)]),
         )
@@ -157,7 +145,7 @@ def _warn_unless_converged(theta: Array, sampler: str) -> None:
 def _warn_of_modes(theta: Array, concentration: Array, evidence: Evidence, names: list[str], sampler: str) -> bool:
     """Warn if categories are empty, or have the majority, more or less often than they should.
 
-    Chains that stay on one side agree, and a mode of a few percent may hold most of the variance.
+    R-hat does not notice chains that all stay in one mode, and a mode of a few percent may hold most of the variance.
     """
     if concentration.min() >= SPARSE:
         return False
@@ -165,7 +153,7 @@ def _warn_of_modes(theta: Array, concentration: Array, evidence: Evidence, names
     if checked is None:
         return False
     found, expected, error = checked
-    # Over independent draws the number of empty ones has lighter tails than a binomial number (Hoeffding 1956).
+    # For independent draws, the number in which it is empty has lighter tails than a binomial one (Hoeffding 1956).
     effective = _effective(theta).astype(np.int64)
     count = np.round(found * effective)
     chance = np.clip(found, expected - ERRORS * error, expected + ERRORS * error).clip(0.0, 1.0)
@@ -187,9 +175,9 @@ def _warn_of_modes(theta: Array, concentration: Array, evidence: Evidence, names
 
 
 def _effective(theta: Array) -> Array:
-    """Return the effective draws of each category, of shape (K,): at least `ENOUGH_DRAWS`, at most all of them.
+    """Return the effective draws of each category, of shape (K,): at least `ENOUGH_DRAWS`, at most all draws.
 
-    Of chains that hardly move, a few draws are enough to tell that they are on one side.
+    If chains hardly move, a few draws are enough to tell that they are stuck in one mode.
     """
     from arviz_stats.base import array_stats
 
@@ -201,7 +189,7 @@ def _effective(theta: Array) -> Array:
 
 
 def _warn_of_divergences(stats: "xr.Dataset", learned: bool) -> None:
-    """Warn if NUTS met a part of the posterior that it could not follow."""
+    """Warn if trajectories of NUTS diverged."""
     diverging = int(stats["diverging"].sum()) if "diverging" in stats else 0
     if diverging:
         logger.warning(
@@ -215,16 +203,17 @@ def _warn_of_divergences(stats: "xr.Dataset", learned: bool) -> None:
 
 
 def warn_of_reflections(reflections: float, prior: Array) -> None:
-    """Warn if SGLD is often reflected at zero, so many coordinates an update, where the prior grows without bound.
+    """Warn if SGLD is often reflected at zero, where the density of the prior is unbounded.
 
-    A reflected step of width √γ cannot hold the mass φ^ρ that such a prior has below that width, whatever slope is
-    taken there: means of small shares are off by about (1/ρ − 1) times the reflections of an update, in sds.
+    `reflections` is the mean number of reflected coordinates per update. A reflected step of width √γ cannot hold the
+    mass that such a prior has below that width, whatever the slope there: means of small shares are off by about
+    (1/ρ − 1)·`reflections` sds.
     """
     bias = (1 / float(prior.min()) - 1) * reflections
     if bias > MOST_REFLECTION_BIAS:
         logger.warning(
-            "The draws of 'sgld' are biased: %.2g coordinates are reflected at zero in an update, where a prior of %g "
-            "has more mass than its steps can hold, so small shares are too large by some %.2g sd; use "
+            "The draws of 'sgld' are biased: each update reflects %.2g coordinates at zero, where a prior of %g has "
+            "more mass than its steps can hold, so small shares are too large by about %.2g sd; use "
             "diffusion='cox_ingersoll_ross', or 'nuts'.",
             reflections,
             prior.min(),
@@ -236,16 +225,11 @@ def warn_of_reflections(reflections: float, prior: Array) -> None:
 def warn_of_long_steps(variance: float, prior: Array) -> None:
     """Warn if steps of SGLD on log-ratios overshoot the end of the posterior of a category that may be empty.
 
-    Parameters
-    ----------
-    variance : float
-        The largest variance of a category's ln θ in one step.
-    prior : array of shape (K,)
-        Concentration of the Dirichlet prior.
+    `variance` is the largest variance of a category's ln θ in one step.
     """
     if variance > MOST_STEP_VARIANCE:
         logger.warning(
-            "The draws of 'sgld' are biased: under a prior of %g a step moves ln θ of a category by some %.2g, beyond "
+            "The draws of 'sgld' are biased: under a prior of %g a step moves ln θ of a category by about %.2g, beyond "
             "the end of its posterior, so the draws of small shares are too wide; use steps at most %.2g times as "
             "long, diffusion='cox_ingersoll_ross', or 'nuts'.",
             prior.min(),
@@ -257,7 +241,7 @@ def warn_of_long_steps(variance: float, prior: Array) -> None:
 
 @contextmanager
 def without_warnings_of(*problems: str) -> Iterator[list[str]]:
-    """Suppress the warnings of some problems, for callers whose results report them; yield those that occurred."""
+    """Suppress the warnings of some problems, which the caller reports itself; yield those that occurred."""
     found: list[str] = []
 
     def is_other(record: logging.LogRecord) -> bool:
@@ -274,24 +258,24 @@ def without_warnings_of(*problems: str) -> Iterator[list[str]]:
 
 
 def _listed(parts: list[str], most: int = 3) -> str:
-    """Join some parts, and tell how many more there are."""
+    """Join the first parts, and say how many more there are."""
     more = [f"{len(parts) - most} more"] if len(parts) > most else []
     return ", ".join(parts[:most] + more)
 
 
 # Are categories empty, and in the majority, as often as they should be?
 #
-# Under a prior with ρ ≪ 1 a category either has a share or next to none (ln θ spreads over 1/ρ). All chains may stay on
-# one side for good, and agree. But given the proportions of the others, the share of one category has a density on a
-# line, which quadrature integrates. This gives the probability that the category is empty, and that it has more than
-# half of all. Their averages over draws of the posterior must be the fractions of draws in which it is.
+# Under a prior with ρ ≪ 1 a category either has a share or next to none (ln θ spreads over 1/ρ). All chains may stay in
+# one of the two modes, and agree. But given the proportions of the others, the share of one category has a density on a
+# line, which quadrature integrates. This gives the probabilities that the category is empty, and that it has more than
+# half of all. Their averages over draws of the posterior must equal the fractions of draws in which this is so.
 
-# Concentrations below this can leave a chain on one side.
+# With concentrations below this, a chain may stay in one mode.
 SPARSE = 0.1
-# A share is empty if its log-odds are below −14: less than one person in a million.
+# A category is empty if its log-odds are below −14: less than one person in a million.
 EDGE = 14.0
 EMPTY = math.exp(-EDGE)
-# Points this many nats less likely than the highest need no finer grid.
+# The grid is made finer only where the density is less than this many nats below its maximum.
 NEGLIGIBLE = 10.0
 MOST_DRAWS, FEWEST_DRAWS = 100, 10
 MOST_LOGARITHMS = 30_000_000
@@ -304,9 +288,9 @@ class Shares(NamedTuple):
     Attributes
     ----------
     found : array of shape (2, K)
-        The share of all draws with θ_i < 10⁻⁶, and with θ_i > ½.
+        The fraction of draws with θ_i < 10⁻⁶, and with θ_i > ½.
     expected, error : array of shape (2, K)
-        The average of their probabilities given the others' proportions, and its standard error.
+        The average probability of the same given the proportions of the others, and its standard error.
     """
 
     found: Array
@@ -317,20 +301,9 @@ class Shares(NamedTuple):
 def empty_category_check(theta: Array, concentration: Array, evidence: Evidence) -> Shares | None:
     """Compare how often categories are empty, or in the majority, with how often they should be, given the others.
 
-    Parameters
-    ----------
-    theta : array of shape (draws, K)
-        Draws of the posterior.
-    concentration : array of shape (draws, K)
-        ρ of the Dirichlet prior, at each of the draws.
-    evidence : Evidence
-        What the posterior is given.
-
-    Returns
-    -------
-    Shares or None
-        None where the evidence is so large that this would take longer than sampling: there hardly a category is in
-        doubt.
+    `theta` (draws, K) are draws of the posterior given `evidence`, and `concentration` (draws, K) is ρ of the Dirichlet
+    prior at each of them. Returns None if the evidence is so large that this would take longer than sampling: then
+    hardly any category is in doubt.
     """
     n, k = theta.shape
     affordable = MOST_LOGARITHMS // (POINTS * k * max(evidence.n_rows, 1))
@@ -364,7 +337,7 @@ def _probabilities(own: float, others: float, without: Array, alone: Array, coun
             logs = np.log(h) @ count
         return np.asarray(logs - own * np.logaddexp(0, -odds) - others * np.logaddexp(0, odds))
 
-    odds = np.linspace(-EDGE, EDGE, 29)  # with 0, the majority's edge
+    odds = np.linspace(-EDGE, EDGE, 29)  # includes 0, where a majority begins
     values = log_density(odds)
     for _ in range(2):  # the likelihood may have a narrow peak
         high = np.flatnonzero(values > values.max() - NEGLIGIBLE)
@@ -386,30 +359,30 @@ def _probabilities(own: float, others: float, without: Array, alone: Array, coun
     return float(empty / whole), float((full + above) / whole)
 
 
-# Are draws narrower than answers and prior allow? Chains that are frozen agree, and nothing else tells.
+# Are draws narrower than answers and prior allow? Frozen chains agree, and no other check notices them.
 #
-# The variance of a share is at least its variance given others, and that is at least the inverse of the information
-# that is expected under the posterior (van Trees). The information at the mean is close to it where shares are held. So
-# the shares that are held are judged given the others, whose posterior ends at zero and may have any width.
+# The variance of a share is at least its variance given other shares, which is at least the inverse of the expected
+# information under the posterior (van Trees). For shares that are held, the information at the mean is close to that.
+# So the held shares are judged given the others, whose posterior ends at zero and may have any width.
 
-# A category is held, and its share nearly normal, if it is this many standard deviations above zero.
+# A category is held, and its share nearly normal, if the share is this many standard deviations above zero.
 HELD = 4.0
-# Its draws are too narrow below this part of the sd that the information allows. With 25 effective draws, the fewest of
-# a chain that `sample` does not warn of, less than one correct run in 10¹⁰ is.
+# Draws are too narrow if their sd is less than this part of what the information allows. With 25 effective draws, the
+# fewest per chain without a warning of `sample`, this happens in less than one correct run in 10¹⁰.
 LEAST_PART = 0.3
 
 
 def width_check(draws: Array, concentration: Array, information: Array) -> NDArray[np.bool_]:
-    """Return which categories have draws that are far too narrow.
+    """Return which categories have draws that are far too narrow; none if there are fewer than 100 draws.
 
     Parameters
     ----------
     draws : array of shape (N, K)
-        Of θ. Fewer than 100 tell too little, and none is too narrow.
+        Draws of θ.
     concentration : array of shape (K,)
-        Of the Dirichlet prior; its mean where it is learned.
+        Concentrations of the Dirichlet prior; their mean if they are learned.
     information : array of shape (K, K) or (K,)
-        Minus the second derivatives of the log-likelihood, near the mean; or only those by each category twice.
+        Minus the second derivatives of the log-likelihood, near the mean; or only their diagonal.
     """
     found = np.zeros(draws.shape[1], dtype=np.bool_)
     if len(draws) < ENOUGH_DRAWS:
@@ -427,18 +400,18 @@ def width_check(draws: Array, concentration: Array, information: Array) -> NDArr
 
 
 def _sds(precision: Array) -> Array:
-    """Return the sds of shares of a given sum, of shape (K,), for a precision of shape (K, K), or its diagonal."""
+    """Return the sds (K,) of shares with a given sum, for a precision of shape (K, K), or its diagonal."""
     if precision.ndim == 1:
         return np.asarray(1 / np.sqrt(precision + 1))
     basis = zero_sum_basis(len(precision))
-    # One more answer, as in `initial_draws`: without any, nothing is held.
+    # The information of one answer is added, as in `initial_draws`: without answers, nothing is held.
     inverse = np.linalg.inv(basis @ precision @ basis.T + np.eye(len(basis)))
     return np.asarray(np.sqrt(np.einsum("ij,ik,jk->k", inverse, basis, basis, optimize=True)))
 
 
 # Do chains agree? The rank-normalized R-hat [1]_ of all categories at once.
 #
-# It is ArviZ's, which takes one variable at a time: for short pilots that took longer than to draw them.
+# It equals ArviZ's, which takes one variable at a time: for short pilots, that took longer than drawing them.
 #
 # .. [1] A. Vehtari, A. Gelman, D. Simpson, B. Carpenter and P.-C. Bürkner (2021), Rank-normalization, folding, and
 #    localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2).

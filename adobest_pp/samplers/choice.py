@@ -1,8 +1,8 @@
-"""Which sampler draws from a posterior, and when NUTS is left for another: the one place that decides.
+"""Which sampler draws from a posterior: the one place that decides.
 
 NUTS is the reference. It visits every distinct answer at each step, so its time grows with their number. SGLD with
-control variates (``"sgld_cv"``) samples the same posterior from batches, but not under every prior, and it says so
-where its draws are biased. Each limit below is where the second becomes the better choice for one purpose.
+control variates (``"sgld_cv"``) samples the same posterior from batches, but not under every prior, and it warns if its
+draws are biased. Each limit below is where another sampler becomes the better choice for one purpose.
 """
 
 import zlib
@@ -22,35 +22,33 @@ from adobest_pp.samplers.sgld_cv.sampler import LEAST_PRIOR, sgld_cv_draws
 if TYPE_CHECKING:
     import xarray as xr
 
-# Distinct answers beyond which one estimate is by sgld_cv. It is then quicker (0.2 to 0.5 s instead of 1.4 to 4 s,
-# K = 20, 10,000 answers of subset selection under the learned prior), and two chains of 800 draws are closer to long
-# runs: 0.0002 to 0.007 in TV, where a chain of 500 of NUTS is 0.0003 to 0.010 off.
+# Beyond this many distinct answers, sgld_cv makes a single estimate. It is then quicker (0.2 to 0.5 s instead of 1.4 to
+# 4 s, K = 20, 10,000 answers of subset selection under the learned prior), and two chains of 800 draws are closer to
+# long runs: 0.0002 to 0.007 in TV, where a chain of 500 of NUTS is 0.0003 to 0.010 off.
 MANY_ROWS = 2500
-# The same for the thousands of posteriors of a study, where tenths of a second count. In eight settings with K = 20
+# The same for the thousands of posteriors of a study, where tenths of a second matter. In eight settings with K = 20
 # (adaptive RRRR by four utilities, and designs; 82 to 2,600 rows) two chains of 800 draws of sgld_cv took 0.03 to 0.4 s
-# and were 0.0007 to 0.011 off in TV, but for one that mixes slowly (0.031). A chain of 500 draws of NUTS took 0.14 to
-# 0.7 s and was farther off in all of them but one.
+# and were 0.0007 to 0.011 off in TV, except for one that mixes slowly (0.031). A chain of 500 draws of NUTS took 0.14
+# to 0.7 s and was farther off in all of them but one.
 MANY_ROWS_IN_STUDY = 60
-# Categories beyond which one estimate is by moves of blocks, if the prior is the same for all of them. For as many
-# effective draws of the 100 largest shares, they take the least time of the three samplers at K = 1,000 and 10,000, and
-# NUTS takes minutes for 10,000 (`python benchmarks/many.py posterior sgld_cv nuts`, benchmarks/RESULTS.md).
+# Beyond this many categories, moves of blocks make a single estimate, if the prior is the same for all categories. For
+# the same number of effective draws of the 100 largest shares, they are the fastest of the three samplers at K = 1,000
+# and 10,000, and NUTS takes minutes for 10,000 (`python benchmarks/many.py posterior sgld_cv nuts`,
+# benchmarks/RESULTS.md).
 MANY_CATEGORIES = 300
-# Draws of each of four chains of the estimate that people see, in every command.
+# Draws in each of four chains for the estimate that people see, in every command.
 ESTIMATE_DRAWS = 1000
-# Sets in a store from which on sgld_cv reads them packed: fewer are faster laid out.
+# From this many sets in a store on, sgld_cv reads them packed. Fewer are faster when laid out.
 MANY_SETS = 200_000
-# Distinct answers times categories beyond which the grading of samplers leaves out those that visit all answers at each
-# step (NUTS and Gibbs): they take minutes at this size, and as many times longer as there are more.
+# Beyond this many distinct answers times categories, the grading of samplers leaves out those that visit all answers at
+# each step (NUTS and Gibbs). They take minutes at this size, and their time is proportional to it.
 MOST_VISITED = 2_000_000
-# Answers beyond which it leaves out SGLD, which draws people by their numbers: these would fill the memory.
+# Beyond this many answers, it leaves out SGLD, which draws people by their numbers: these would fill the memory.
 MOST_NUMBERED = 20_000_000
 
 
 def has_many_rows(responses: Responses | Gathered, limit: int | None = None) -> bool:
-    """Tell whether answers hardly ever repeat, so that SGLD with control variates is quicker than NUTS.
-
-    The limit is `MANY_ROWS` unless another is given.
-    """
+    """Tell whether there are more distinct answers than `limit`, by default `MANY_ROWS`: NUTS is then slow."""
     most = MANY_ROWS if limit is None else limit
     if len(responses) <= most:
         return False
@@ -66,7 +64,7 @@ def moves_in_blocks(responses: Responses | Gathered, prior: Any) -> bool:
 
 
 def packed_sets(responses: Responses | Gathered) -> PackedSets | None:
-    """Return the sets of a large store as sgld_cv reads them, or None where evidence is as good."""
+    """Return the sets of a large store as sgld_cv reads them, or None if evidence is as good."""
     if not isinstance(responses, Gathered) or responses.store is None or len(responses.store) < MANY_SETS:
         return None
     packed = np.asarray(responses.store.packed)
@@ -76,12 +74,12 @@ def packed_sets(responses: Responses | Gathered) -> PackedSets | None:
 
 
 def left_out(responses: Responses | Gathered, prior: float | str) -> dict[str, str]:
-    """Return the samplers that cannot be graded on these answers under this prior, and the argument that is why.
+    """Return the samplers that cannot be graded on these answers under this prior, each with the reason.
 
     Returns
     -------
     dict of str to {"categories", "different", "reference", "number", "prior"}
-        Too many categories, too many different answers, nothing to be graded against, too many answers, or a prior
+        Too many categories, too many different answers, no reference to compare with, too many answers, or a prior
         below what control variates take.
     """
     if moves_in_blocks(responses, prior):
@@ -100,19 +98,12 @@ def quick_sample(
     random_seed: int,
     progressbar: bool = False,
 ) -> "xr.DataTree":
-    """Return the draws of `sample` by the quickest sampler that is right; the attribute ``sampler`` names it.
+    """Return the draws of `sample` by the quickest correct sampler; the attribute ``sampler`` names it.
 
-    With many categories it is moves of blocks. Otherwise it is NUTS, unless answers hardly ever repeat. Then it is SGLD
-    with control variates, and NUTS after all where that cannot take the prior, leaves the finite numbers, warns that
-    its draws are biased, or has not converged. For answers in a store, which NUTS could not hold in memory, there is no
-    second choice: warnings are logged.
-
-    Parameters
-    ----------
-    responses : Responses or Gathered
-        What the posterior is given.
-    prior, draws, random_seed, progressbar
-        As of `sample`.
+    With many categories that is moves of blocks. Otherwise it is NUTS, unless answers hardly ever repeat. Then it is
+    SGLD with control variates, unless this does not take the prior, fails, warns that its draws are biased, or has not
+    converged. Answers in a store do not fit into memory for NUTS: then there is no second choice, and warnings are
+    logged. The parameters are as in `sample`.
     """
     from adobest_pp.samplers.sampling import sample
 
@@ -129,12 +120,12 @@ def quick_sample(
             if not problems:
                 return tree
         except RuntimeError:
-            pass  # its chains left the finite numbers
+            pass  # its chains were not finite
     return sample(responses, "nuts", prior, **options)
 
 
 def seed_of_answers(responses: Responses | Gathered) -> int:
-    """Return a seed that follows from the answers: every command has the same estimate of the same answers."""
+    """Return a seed that depends on the answers alone, so that every command gives the same estimate for them."""
     if _is_stored(responses):
         return len(responses)
     evidence = responses.evidence()
@@ -145,9 +136,9 @@ def seed_of_answers(responses: Responses | Gathered) -> int:
 def quick_draws(
     responses: Responses, prior: NDArray[np.float64] | str, draws: int, tune: int, chains: int, seed: int
 ) -> NDArray[np.float64]:
-    """Return draws of θ, all chains as one, of shape (chains·draws, K), for one of many posteriors.
+    """Return draws of θ from all chains, of shape (chains·draws, K), for one of many posteriors.
 
-    By SGLD with control variates, the fastest; by NUTS where that cannot take the prior, leaves the finite numbers, or
+    SGLD with control variates makes them, as the fastest sampler; or NUTS, if that does not take the prior, fails, or
     warns that its draws are biased.
     """
     k = responses.n_categories
@@ -158,7 +149,7 @@ def quick_draws(
             if not problems:
                 return variables["theta"].reshape(-1, k)
         except RuntimeError:
-            pass  # its chains left the finite numbers
+            pass  # its chains were not finite
     from adobest_pp.samplers.nuts import sample_nuts
 
     sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": 1}
@@ -167,12 +158,12 @@ def quick_draws(
 
 
 def _is_stored(responses: Responses | Gathered) -> bool:
-    """Tell whether answers are in a store, and not in memory."""
+    """Tell whether answers are in a store, not in memory."""
     return isinstance(responses, Gathered) and responses.store is not None
 
 
 def _concentrations(prior: Any, responses: Responses | Gathered) -> NDArray[np.float64] | str:
-    """Return the concentrations of a prior, or its name, or raise ValueError if no sampler takes it."""
+    """Return the concentrations of a prior, or its name, or raise ValueError if it is not valid."""
     return prior if isinstance(prior, str) else check_prior(prior, responses.n_categories, responses.categories)
 
 

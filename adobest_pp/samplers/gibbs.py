@@ -1,11 +1,11 @@
 """Gibbs sampling by data augmentation [1]_, compiled: allocate the people behind the answers, then draw θ.
 
-Given θ, the person behind an answer with row g is of category x with probability ∝ θ_x g(x). The three-number form
-makes g a mixture of three patterns: anywhere (g constant), its own category, and a set or its complement. So binomials
-split each row's count among the patterns, the parts are pooled over rows, and one multinomial per pattern allocates
-each pool. This is exact, costs O(U + K) and O(K) per set for any number of people, and never forms U × K probabilities.
-People of sets that are only numbered (`Evidence.structure`) are drawn from θ until they are members, one by one.
-Given the allocation, θ is Dirichlet (docs/math.md, section 4).
+Given θ, the person behind an answer with row g has category x with probability ∝ θ_x g(x). The three-number form makes
+g a mixture of three patterns: anywhere (g constant), its own category, and a set or its complement. So binomials split
+the count of each row among the patterns, the parts are pooled over rows, and one multinomial per pattern allocates each
+pool. This is exact, costs O(U + K) and O(K) per set for any number of people, and never forms U × K probabilities. For
+sets that are only numbered (`Evidence.structure`), each person is drawn from θ until a member of the set comes. Given
+the allocation, θ is Dirichlet (docs/math.md, section 4).
 
 References
 ----------
@@ -31,8 +31,8 @@ from adobest_pp.transforms import blocks, is_member
 
 # Up to this many people are allocated one by one, which is cheaper than a binomial for each category.
 FEW = 8
-# The mass of a set that is only numbered, from which on its people are drawn from θ until they are members; a smaller
-# one is listed first.
+# From this mass on, people of a set that is only numbered are drawn from θ until a member comes. The members of a
+# smaller set are listed first.
 LIKELY = 0.03
 
 
@@ -56,7 +56,7 @@ def allocate(rng, theta, evidence, allocation):  # type: ignore[no-untyped-def]
             anywhere += part
             allocation[y] += n - part
             continue
-        # If a set makes an answer less likely, the mixture is of a lower constant and the complement of the set.
+        # If a set makes an answer less likely, the mixture has a lower constant, and the complement of the set.
         inside = evidence.inside[u]
         if inside < 0.0:
             spread, rest = max(evidence.base[u] + inside, 0.0) * total, -inside * max(total - masses[v], 0.0)
@@ -75,7 +75,7 @@ def allocate(rng, theta, evidence, allocation):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def binomial(rng, n, weight, other):  # type: ignore[no-untyped-def]
-    """Draw how many of n go to the first of two places with these weights."""
+    """Draw how many of n go to the first of two places, given their weights."""
     if n == 0 or weight <= 0.0:
         return np.int64(0)
     if other <= 0.0:
@@ -205,8 +205,8 @@ def gibbs_draws(rng, theta, prior, evidence, draws):  # type: ignore[no-untyped-
             draws[t, i] = theta[i]
 
 
-# The most draws in a block, and rows of evidence visited. A block takes a second or two: Ctrl-C is handled between
-# blocks only.
+# The most draws in a block, and rows of evidence that it visits. It takes a second or two: Ctrl-C is handled only
+# between blocks.
 BLOCK = 200
 MAX_ROWS = 100_000_000
 
@@ -216,7 +216,7 @@ Block = tuple[NDArray[np.float64], dict[str, NDArray[np.generic]]]
 def gibbs_chain(
     evidence: Evidence, prior: NDArray[np.float64], n_draws: int, rng: np.random.Generator
 ) -> Iterator[Block]:
-    """Yield blocks of θ and of stats, from a start drawn from the prior. The caller can show progress or stop."""
+    """Yield blocks of θ and of stats, from a start drawn from the prior, so the caller can show progress or stop."""
     theta = np.empty(prior.size)
     dirichlet(rng, prior, theta)
     block = max(1, min(BLOCK, MAX_ROWS // (10 * (evidence.n_rows + prior.size * (evidence.n_sets + 1)))))

@@ -1,14 +1,14 @@
 """NUTS on the marginal posterior of θ, by nutpie: the reference that other samplers are compared with.
 
 The log-density on unconstrained coordinates, with prior and transform, is one function of K, prior and evidence. Numba
-compiles it once to a C function and keeps it on disk: a second fit or a second process compiles nothing. `sample_nuts`,
-at the end, is what others call.
+compiles it once to a C function and keeps it on disk: a second fit or a second process compiles nothing. Other modules
+call `sample_nuts`, at the end.
 
 Under a given prior, θ ~ Dirichlet(ρ), the coordinates are K−1 of ψ ~ Dirichlet, and one for each category that is
-boosted. Where a concentration ρ is below one, ln θ of an empty category spreads over 1/ρ and ends at a cliff, which
-NUTS cannot follow. There θ ∝ ψ·U^(1/ρ), with ψ ~ Dirichlet(ρ+1) and U uniform, is the same prior [1]_, and ln(−ln U) is
-one more coordinate, with a scale of one. We call such a category boosted. Categories that the answers show to be held
-do not need it (docs/math.md, section 4). A prior whose concentration is learned has other coordinates, described below.
+boosted. If a concentration ρ is below one, ln θ of an empty category spreads over 1/ρ and ends at a cliff, which NUTS
+cannot follow. For such a category θ ∝ ψ·U^(1/ρ), with ψ ~ Dirichlet(ρ+1) and U uniform, is the same prior [1]_, and
+ln(−ln U) is one more coordinate, with a scale of one. We call the category boosted. Categories that the answers show to
+be held do not need this (docs/math.md, section 4). A learned concentration has other coordinates, described below.
 
 References
 ----------
@@ -50,7 +50,7 @@ Array = NDArray[np.float64]
 
 @njit(cache=True)
 def boosted_theta(free, prior, boosted):  # type: ignore[no-untyped-def]
-    """Return ln ψ and θ of the free coordinates."""
+    """Return ln ψ and θ at the free coordinates."""
     n = prior.size
     log_psi = log_theta(free[: n - 1])
     theta = log_psi.copy()
@@ -98,34 +98,34 @@ def log_density(free, prior, boosted, evidence):  # type: ignore[no-untyped-def]
     return value, gradient
 
 
-# The posterior under a prior that is learned, on coordinates in which NUTS finds no funnel.
+# The posterior under a learned prior, on coordinates without a funnel.
 #
-# θ ~ Dirichlet(a, …, a) with ln a normal. Where a is small, the shares of empty categories spread over e^(1/a), and the
-# scale of φ in θ = φ/Σφ, which does not matter, over as much. A chain cannot follow either of them. Here
+# θ ~ Dirichlet(a, …, a) with ln a normal. If a is small, the shares of empty categories spread over a factor of
+# e^(1/a), and so does the scale of φ in θ = φ/Σφ, which does not matter. A chain cannot follow either of them. Here
 #
 #     φ_i = s_i·L(u_i),    L(u) = −ln(1 − exp(−e^u)),    u_i = w_i − c_i·ln a,    ln Σφ ~ N(0, τ²),
 #
-# and the coordinates are w and ln a. Where u is well below zero, L is −u: with s_i the standard deviation of θ_i that
-# the answers leave, a share that is held is linear in its coordinate, with a scale of one. Where u is above zero, ln L
-# is −e^u: an empty category, whose ln θ has the density e^(a·ln θ), has u = ln(1/a) plus a number of order one. With
-# c_i = 1 it has the same coordinate whatever a; with c_i = 0 a held one has. Σφ tells nothing about θ, so its law is
+# and the coordinates are w and ln a. For u well below zero, L is −u: with the posterior standard deviation of θ_i as
+# s_i, a share that is held is linear in its coordinate, with a scale of one. For u above zero, ln L is −e^u: an empty
+# category, whose ln θ has the density e^(a·ln θ), has u = ln(1/a) plus a number of order one. With c_i = 1 its
+# coordinate does not depend on a; with c_i = 0 that of a held category does not. Σφ says nothing about θ, so its law is
 # free: with this one the scale cannot drift away. θ and a have their posterior exactly (docs/math.md, section 4).
 
 # A category counts as held if its share is this many standard deviations above zero.
 HELD = 2.0
-# The most categories for which the information is inverted; of more, its diagonal is.
+# The most categories for which the information is inverted; for more, only its diagonal is.
 MOST_DENSE = 300
-# The largest τ²: of a sum with a larger spread, rays from the origin are no longer parallel.
+# The largest τ²: with a larger spread of the sum, rays from the origin are no longer parallel.
 LARGEST_VARIANCE = 0.1
-# Beyond this, L is −u below and its logarithm −e^u above, to the last bit.
+# For u < −FAR, L is −u to the last bit; for e^u > FAR, ln L is −e^u.
 FAR = 40.0
 LOG_2 = math.log(2.0)
 
 
 def choose_coordinates(evidence: Evidence, log_a: float) -> tuple[Array, Array, Array]:
-    """Return scales s and shifts c, of shape (K,), and coordinates (K+1,) to begin at, with `log_a` the last.
+    """Return scales s and shifts c, of shape (K,), and coordinates (K+1,) to start at, with `log_a` the last.
 
-    Any others give the same posterior. These rest on the normal approximation at a θ of nearly the greatest likelihood.
+    Any others give the same posterior. These rest on the normal approximation near the maximum of the likelihood.
     """
     k, n, a = evidence.n_categories, evidence.n_responses, math.exp(log_a)
     estimate = climb(evidence, tolerance=0.01, max_iterations=200)[0] if n else np.full(k, 1 / k)
@@ -136,7 +136,7 @@ def choose_coordinates(evidence: Evidence, log_a: float) -> tuple[Array, Array, 
 
 
 def _variances(theta: Array, more: float, evidence: Evidence) -> Array:
-    """Return the variances of shares given their sum, with `more` information about each."""
+    """Return the variances of shares given their sum, with `more` added to the information about each."""
     k = theta.size
     if k > MOST_DENSE:
         return np.asarray(1 / (information_diagonal(theta, evidence) + more))
@@ -184,13 +184,13 @@ def learned_log_density(free, scales, shifts, mean, sd, evidence):  # type: igno
 
 @njit(cache=True, error_model="numpy")
 def learned_theta(free, scales, shifts):  # type: ignore[no-untyped-def]
-    """Return θ of the coordinates."""
+    """Return θ at the coordinates."""
     return _expanded(free, scales, shifts)[1]
 
 
 @njit(cache=True, error_model="numpy")
 def _expanded(free, scales, shifts):  # type: ignore[no-untyped-def]
-    """Return ln θ, θ, ln Σφ, −d ln φ/du with the derivatives of its logarithm, and the sum of these logarithms."""
+    """Return ln θ, θ, ln Σφ, r = −d ln φ/du, d ln r/du, and the sum of ln r."""
     k = scales.size
     logs, theta, rates, turns = np.empty(k), np.empty(k), np.empty(k), np.empty(k)
     jacobian, largest, total = 0.0, -np.inf, 0.0
@@ -225,7 +225,7 @@ def _share(u):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy")
 def digamma(x):  # type: ignore[no-untyped-def]
-    """Return the derivative of ln Γ at x > 0: upwards by its recurrence, and there by its asymptotic series."""
+    """Return the derivative of ln Γ at x > 0, by its recurrence up to x ≥ 8 and its asymptotic series there."""
     below = 0.0
     while x < 8.0:
         below += 1.0 / x
@@ -250,13 +250,13 @@ def pack(
     evidence: Evidence,
     learned: tuple[float, float] | None = None,
 ) -> NDArray[np.int64]:
-    """Join prior and evidence in one block of 8-byte words, after the sizes that tell where each array begins.
+    """Join prior and evidence in one block of 8-byte words, after the sizes of the arrays.
 
-    Of a given prior, `first` and `second` are its concentrations and which categories are boosted; of a learned one
+    For a given prior, `first` and `second` are its concentrations and which categories are boosted. For a learned prior
     they are scales and shifts, and `learned` has the mean and the standard deviation of ln a.
     """
     n_tables = len(evidence.codes)
-    # Where masses are looked up, the lists of members are not read.
+    # If masses are looked up, the lists of members are not read.
     members = evidence.members[:0] if n_tables else evidence.members
     of_sets = evidence.offsets.size, len(evidence.patterns), members.size, n_tables, evidence.structure.size
     sizes = (learned is not None, first.size, evidence.n_rows, *of_sets)
@@ -289,7 +289,7 @@ def _write_log_density(dim, free_, gradient_, value_, block_, kind):  # type: ig
     header = carray(block_, _HEADER, np.int64)
     learned, k, u, o = header[0], header[1], header[2], header[3]
     d, m, t, s = header[4], header[5], header[6], header[7]
-    # Where a is 0 or infinite in double precision, or NaN, there is no density: no step may end there.
+    # If a is 0, infinite or NaN in double precision there is no density, and no step may end there.
     if learned and not abs(carray(free_, dim)[dim - 1]) < _LARGEST_LOG:
         return 1
     prior = _HEADER + 2 * k
@@ -331,7 +331,7 @@ def _write_log_density(dim, free_, gradient_, value_, block_, kind):  # type: ig
 
 
 def _expand(dim, n_expanded, free_, expanded_, block_):  # type: ignore[no-untyped-def]
-    """Write θ, and a after it where it is learned."""
+    """Write θ, followed by a if it is learned."""
     header = carray(block_, _HEADER, np.int64)
     learned, k = header[0], header[1]
     free, prior = carray(free_, dim), carray(block_, _HEADER + 2 * k, np.float64)[_HEADER:]
@@ -348,8 +348,8 @@ def _expand(dim, n_expanded, free_, expanded_, block_):  # type: ignore[no-untyp
 
 # Posteriors that end at the boundary of the simplex bend sharply: at nutpie's 0.8 one draw in a hundred diverges.
 TARGET_ACCEPT = 0.95
-# The mass matrix. Of more categories than `MOST_DENSE` it is diagonal: to find a low rank took eight times as long as
-# to draw (K = 1,000, Hadamard response), and the draws were no more effective.
+# The mass matrix. For more categories than `MOST_DENSE` it is diagonal: adapting one of low rank took eight times as
+# long as drawing (K = 1,000, Hadamard response), and the draws were no more effective.
 ADAPTATION: Literal["low_rank"] = "low_rank"
 
 
@@ -358,8 +358,8 @@ def adaptation_for(n_categories: int) -> Literal["low_rank", "diag"]:
     return ADAPTATION if n_categories <= MOST_DENSE else "diag"
 
 
-# A category is held for certain if the log-likelihood falls by this many nats without it. And the most steps of the
-# search for a θ that has it empty.
+# A category is certainly held if the log-likelihood falls by this many nats without it; and the most steps of the
+# search for a θ with an empty category.
 CERTAIN = 10.0
 MOST_CLIMBS = 50
 
@@ -381,10 +381,10 @@ def _posterior(responses: Responses | Gathered, prior: Array | str, log_concentr
 
 
 def held_for_certain(evidence: Evidence, prior: Array) -> NDArray[np.bool_]:
-    """Return which categories must have a share: without it the answers would be at least e^10 times less likely.
+    """Return which categories cannot be empty: the answers would be at least e^10 times less likely.
 
-    A prior of small concentration ρ gives an empty category 1/ρ times the weight, which must be outweighed too: below
-    ρ = 0.05 the factor is e^7/ρ.
+    A prior with a small concentration ρ gives an empty category 1/ρ times the weight, which must be outweighed too:
+    below ρ = 0.05 the factor is e^7/ρ.
     """
     k = evidence.n_categories
     if evidence.n_responses == 0:
@@ -414,11 +414,11 @@ def _falls_below(level: float, rest: Array, evidence: Evidence) -> bool:
 # How our compiled density reaches nutpie: through its private class if we know it, else through its public function.
 #
 # nutpie compiles PyMC models again in every process, which takes half a minute. Its class for a compiled model takes C
-# functions that are already compiled, but it is not a public interface. If another version of nutpie has changed that
+# functions that are already compiled, but is not a public interface. If another version of nutpie has changed that
 # class, the same posterior goes through `nutpie.compile_pymc_model`: slower to start, and with other draws of the same
 # distribution.
 
-# What the class for a compiled model has in the versions that this was written for (0.16).
+# The fields of the class for a compiled model in the version that this was written for (0.16).
 KNOWN_FIELDS = {
     "dims",
     "reparameterized_names",
@@ -440,7 +440,7 @@ KNOWN_FIELDS = {
 
 
 def is_known() -> bool:
-    """Tell whether nutpie's class for a compiled model is the one that this was written for."""
+    """Tell whether nutpie's class for a compiled model has the fields that this was written for."""
     try:
         from nutpie.compile_pymc import CompiledPyMCModel
 
@@ -450,9 +450,9 @@ def is_known() -> bool:
 
 
 def from_c_functions(block: NDArray[np.int64], start: Array, categories: tuple[str, ...], learned: bool) -> Any:
-    """Return what `nutpie.compile_pymc_model` would, around our C functions, for a block of `pack`.
+    """Return what `nutpie.compile_pymc_model` would, with our C functions, for a block made by `pack`.
 
-    Chains begin at `start`, but for a number between −1 and 1 that is added to each coordinate.
+    Chains start at `start`, with a random number from −1 to 1 added to each coordinate.
     """
     from nutpie.compile_pymc import CompiledPyMCModel
 
@@ -483,11 +483,11 @@ def from_pymc(
     prior: Array | str,
     log_concentration: tuple[float, float] = LOG_CONCENTRATION,
 ) -> Any:
-    """Return the posterior compiled by nutpie itself, from the PyMC model that says the same."""
+    """Return the posterior compiled by nutpie itself, from the PyMC model of the same posterior."""
     from adobest_pp.model.frequency import frequency_model
 
     if log_concentration != LOG_CONCENTRATION:
-        raise RuntimeError(f"the law of ln a must be the package's with nutpie {nutpie.__version__}, which is unknown")
+        raise RuntimeError(f"the law of ln a must be the default with nutpie {nutpie.__version__}, which is not known")
     return nutpie.compile_pymc_model(frequency_model(responses, prior))
 
 
@@ -508,33 +508,25 @@ def sample_nuts(
     log_mean: float = LOG_CONCENTRATION[0],
     log_sd: float = LOG_CONCENTRATION[1],
 ) -> "xr.DataTree":
-    """Draw from the posterior of θ under a Dirichlet prior.
+    """Draw from the posterior of θ under a Dirichlet prior. Parameters not listed are as in `sample`.
 
     Parameters
     ----------
-    responses : Responses or Gathered
-        What was collected; with none the posterior is the prior.
     prior : array of shape (K,) or "learned"
-        The concentrations of the Dirichlet prior, positive; or the prior whose concentration a, the same for all
-        categories, is learned: ln a is normal.
-    draws, tune, chains : int
-        Draws to keep and to discard in each chain, and the number of chains.
-    random_seed : int, optional
-        Equal seeds give equal draws.
-    progressbar : bool
-        Whether to show progress.
+        The concentrations of the Dirichlet prior; or the prior whose concentration a, the same for all categories, is
+        learned: ln a is normal.
     cores : int, optional
         How many chains run at once; by default as many as the machine has cores.
     target_accept : float, default 0.95
         The mean acceptance that the step is tuned to.
     log_mean, log_sd : float
-        Mean and standard deviation of ln a where it is learned. Only `validation/hyperprior.py` gives others.
+        Mean and standard deviation of ln a if it is learned. Only `validation/hyperprior.py` gives others.
 
     Returns
     -------
     xarray.DataTree
         With ``theta`` (chain, draw, category) in ``posterior``, and ``sample_stats``; and ``concentration``
-        (chain, draw) where it is learned.
+        (chain, draw) if it is learned.
     """
     wanted = ["theta", "concentration"] if is_learned(prior) else ["theta"]
     sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "seed": random_seed}
@@ -572,7 +564,7 @@ def _sampled(
 
 
 class _Regression:
-    """The regression that was compiled last, so that another run with the same data need not compile again."""
+    """The regression that was compiled last, so that another run with the same data does not compile again."""
 
     last: tuple[Any, Any, float, Any] = (None, None, 0.0, None)
 
@@ -590,7 +582,7 @@ REGRESSION = _Regression()
 
 
 def _check_complete(posterior: "xr.Dataset", chains: int, draws: int) -> None:
-    """Raise RuntimeError unless every chain has all of its draws, and all of them are numbers."""
+    """Raise RuntimeError unless every chain has all of its draws, and all of them are finite."""
     for name, variable in posterior.data_vars.items():
         values = variable.values
         whole = np.isfinite(values).reshape(*values.shape[:2], -1).all(axis=2)
@@ -627,7 +619,7 @@ def _nuts(  # type: ignore[no-untyped-def]
     else:
         posterior = REGRESSION.compiled(responses, covariates, prior)
         tree = _sampled(posterior, ["coefficient"], sizes | {"seed": seed}, progressbar, target_accept, adaptation)
-    # What it was set to, and the versions that its draws depend on.
+    # The settings, and the versions that the draws depend on.
     tree.attrs = {
         "target_accept": target_accept,
         "adaptation": adaptation,

@@ -1,11 +1,12 @@
 """Samplers, diffusions and gradient estimators by name: ours, and those that you register.
 
 A sampler is what `sample` draws with: a function, a PyMC step class, or a name. A diffusion and a gradient estimator
-are the two pieces of ``"sgld"``: each is a named tuple, which builds itself, and a compiled function. All three are
-known after ``register_…``; an entry point of the group ``adobest_pp.samplers``, ``.diffusions`` or ``.gradients`` may
-name the module that does so. An unknown name raises and lists the known ones: no piece is ever replaced by another.
+are the two pieces of ``"sgld"``: each is a named tuple, which builds itself, and a compiled function. ``register_…``
+gives any of them a name; an entry point of the group ``adobest_pp.samplers``, ``.diffusions`` or ``.gradients`` may
+name the module that registers it. An unknown name raises ValueError and lists the known ones. No piece ever replaces
+another.
 
-What is read from a file imports nothing (`Registry.is_known`), as with mechanisms.
+A name that is read from a file imports nothing (`Registry.is_known`), as with mechanisms.
 """
 
 import functools
@@ -23,14 +24,14 @@ from adobest_pp._text import brief
 
 
 class Registry[E: Sampler | LangevinPiece]:
-    """Entries by name: those of ours, which are imported on first use, and others.
+    """Entries by name: ours, which are imported on first use, and those of others.
 
     Parameters
     ----------
     kind : str
-        What the entries are, for errors: ``"sampler"``, ``"diffusion"`` or ``"gradient"``.
+        What the entries are: ``"sampler"``, ``"diffusion"`` or ``"gradient"``. Errors show it.
     homes : mapping
-        The module, below `adobest_pp.samplers`, that registers each of ours.
+        The module in `adobest_pp.samplers` that registers each of our names.
     """
 
     def __init__(self, kind: str, homes: Mapping[str, str]) -> None:
@@ -39,7 +40,7 @@ class Registry[E: Sampler | LangevinPiece]:
         self._entries: dict[str, E] = {}
 
     def add(self, entry: E) -> None:
-        """Make an entry known by its name, or raise ValueError where that is another's."""
+        """Add an entry, or raise ValueError if another module has taken its name."""
         before = self._entries.get(entry.name)
         owner = self._homes.get(entry.name) or (entry.module if before is None else before.module)
         if owner != entry.module:
@@ -47,7 +48,7 @@ class Registry[E: Sampler | LangevinPiece]:
         self._entries[entry.name] = entry
 
     def names(self) -> list[str]:
-        """Return all known names: ours, those that are registered, and those of entry points."""
+        """Return all known names: ours, registered ones, and those of entry points."""
         points = (point.name for point in entry_points(group=f"adobest_pp.{self.kind}s"))
         return list(dict.fromkeys([*self._homes, *self._entries, *points]))
 
@@ -56,11 +57,11 @@ class Registry[E: Sampler | LangevinPiece]:
         return isinstance(name, str) and (name in self._homes or name in self._entries)
 
     def entries(self) -> list[E]:
-        """Return what is registered so far."""
+        """Return the entries that are loaded so far."""
         return [*self._entries.values()]
 
     def find(self, name: object) -> E:
-        """Return the entry of a name that a person typed, or raise ValueError: this may import a module."""
+        """Return the entry of a name that a person typed, or raise ValueError. This may import a module."""
         if isinstance(name, str) and name not in self._entries:
             if name in self._homes:
                 import_module(self._homes[name])
@@ -101,7 +102,7 @@ class Sampler:
     Attributes
     ----------
     name : str
-        By which its draws are recorded.
+        The name that its draws are recorded under.
     source : function or PyMC step class
         A function of (responses, prior, draws, tune, chains, seed), and of any options by name. `prior` is an array of
         shape (K,), or ``"learned"``. It returns θ of shape (chain, draw, K), a tree with ``posterior/theta``, or
@@ -109,12 +110,8 @@ class Sampler:
         argument `covariates` (a step class needs none) takes a regression: `prior` is then the sd of the normal prior
         of the coefficients of `regression_model`, and it returns ``coefficient`` of shape (chain, draw, term, contrast)
         in place of θ. `diagnostics.grade` asks for that.
-    learned : bool
-        Whether it takes ``prior="learned"``.
-    least_tune : int
-        The fewest draws to discard that it can do with.
-    defaults : mapping
-        Options that are passed unless others are given.
+    learned, least_tune, defaults
+        As in `register_sampler`.
     """
 
     name: str
@@ -151,11 +148,11 @@ class Sampler:
 
     @property
     def shows_progress(self) -> bool:
-        """Whether it is told if it may show progress."""
+        """Whether it has the option `progressbar`."""
         return isinstance(self.source, type) or "progressbar" in inspect.signature(self.source).parameters
 
     def draw(self, *arguments: Any, **options: Any) -> Any:
-        """Return the draws for the six arguments, in their order, and options."""
+        """Return the draws for the six `ARGUMENTS`, in their order, and options."""
         given = {**self.defaults, **options}
         if isinstance(self.source, type):
             return _draw_by_steps(self.source, *arguments, **given)
@@ -165,14 +162,11 @@ class Sampler:
 # What every sampler is called with, in this order.
 ARGUMENTS = ("responses", "prior", "draws", "tune", "chains", "seed")
 
-# Samplers that are `sgld` with a piece of their own, and otherwise its defaults: those that were published.
+# Published samplers that differ from `sgld` in one piece: a diffusion, or a gradient.
+_OWN_DIFFUSION = ("skew_reflected", "sghmc", "sgnht", "barker", "amagold")
 LANGEVIN: dict[str, dict[str, str]] = {
     "svrg": {"gradient": "svrg"},
-    "skew_reflected": {"diffusion": "skew_reflected"},
-    "sghmc": {"diffusion": "sghmc"},
-    "sgnht": {"diffusion": "sgnht"},
-    "barker": {"diffusion": "barker"},
-    "amagold": {"diffusion": "amagold"},
+    **{name: {"diffusion": name} for name in _OWN_DIFFUSION},
 }
 SAMPLERS: Registry[Sampler] = Registry(
     "sampler",
@@ -184,18 +178,18 @@ SAMPLERS: Registry[Sampler] = Registry(
 def register_sampler[F: Callable[..., Any]](
     name: str, *, learned: bool = False, least_tune: int = 0, defaults: Mapping[str, Any] | None = None
 ) -> Callable[[F], F]:
-    """Make a sampler known by a name; use as a decorator of a function or of a PyMC step class.
+    """Give a sampler a name; use as a decorator of a function or of a PyMC step class.
 
     Parameters
     ----------
     name : str
-        By which `sample`, `compare`, `calibration`, studies and commands find it.
+        The name by which `sample`, `compare`, `calibration`, studies and commands find it.
     learned : bool, default False
         Whether it takes ``prior="learned"``.
     least_tune : int, default 0
-        The fewest draws to discard that it can do with.
+        The smallest number of tuning draws that it needs.
     defaults : mapping, optional
-        Options that are passed to it unless `sample` is given others.
+        Options that it is called with, unless `sample` is given others.
 
     Examples
     --------
@@ -218,22 +212,22 @@ def register_sampler[F: Callable[..., Any]](
 
 
 def resolve(sampler: Any) -> Sampler:
-    """Return what `sample` draws with, for anything that it takes as `sampler`.
+    """Return the `Sampler` for anything that `sample` takes as `sampler`.
 
     Other functions that take a sampler (`compare`, `calibration`, `grade`, studies) call this once, use ``.name`` as
-    the label of its draws, and pass what it returns on to `sample`.
+    the label of its draws, and pass the result on to `sample`.
 
     Parameters
     ----------
     sampler : str, function, PyMC step class or Sampler
         A name that is ours, registered, or of an entry point; ``"module:name"``, which is imported, so never pass a
-        text that was read from a file; a function as `Sampler.draw`; or a step class, which moves the variables of
+        text that was read from a file; a function, as in `Sampler`; or a step class, which moves the variables of
         `frequency_model(responses, prior)` (of its surrogate, if the class has ``surrogate = True``).
 
     Returns
     -------
     Sampler
-        Its name is that in the registry, or the ``__name__`` of the function or class, which must not be another's.
+        Its name is that in the registry, or the ``__name__`` of the function or class, which must not be taken.
     """
     if isinstance(sampler, Sampler):
         return sampler
@@ -276,7 +270,7 @@ def _draw_by_steps(
     covariates: Any = None,
     **options: Any,
 ) -> Any:
-    """Return a tree of draws by a PyMC step class; other options are the step method's."""
+    """Return a tree of draws by a PyMC step class, which takes the other options."""
     import pymc as pm
 
     from adobest_pp.model.frequency import frequency_model
@@ -307,25 +301,26 @@ class LangevinPiece:
     Attributes
     ----------
     name : str
-        By which runs record it.
+        The name that runs record.
     kind : type
-        The class of the tuple. Its ``build`` is a class method: of the run for a diffusion, of the run and the rows of
-        evidence of each update's batch, of shape (T, m), for a gradient. What it carries from update to update is in
-        arrays of the tuple, in a field ``memory``.
+        The class of the tuple. It has a class method ``build``, which takes the run (`Langevin`) and, for a gradient,
+        the rows of evidence in the batch of each update, of shape (T, m). Arrays that a piece carries from update to
+        update are in the field ``memory``.
     function : compiled function
-        ``advance(diffusion, rng, phi, slope, step, noise)`` of a diffusion moves φ along the gradient in `slope`, and
-        returns how many coordinates were reflected, or −1 if the step is not finite and φ stays.
-        ``add(gradient, update, phi, slope)`` of a gradient adds its estimate of ∂ ln P(answers | φ/Σφ)/∂φ to `slope`.
+        For a diffusion, ``advance(diffusion, rng, phi, slope, step, noise)`` moves φ along the gradient in `slope`, and
+        returns how many coordinates were reflected, or −1 if the step is not finite and φ stays. For a gradient,
+        ``add(gradient, update, phi, slope)`` adds its estimate of ∂ ln P(answers | φ/Σφ)/∂φ to `slope`.
     at_mode : bool
         Whether it needs an anchor near the mode, ``run.mode``; chains then start there.
     unit_steps : bool
-        Of a diffusion: whether its steps are in units in which the posterior has a width of about one. Otherwise they
-        are the paper's, 0.5/n.
+        For a diffusion: whether its steps are in units in which the posterior has a width of about one. Otherwise the
+        default steps are the paper's, 0.5/n.
     floor : compiled function, optional
-        Of a diffusion of φ itself under its Gamma prior: the least φ at which the slope of that prior is taken, as a
-        function of the step. The slope is then in `slope` as well. Other diffusions bring the prior in themselves.
+        For a diffusion of φ itself under its Gamma prior: the smallest φ at which the slope of that prior is taken, as
+        a function of the step. `slope` then includes the slope of the prior. Other diffusions add the prior themselves.
     nonnegative : bool
-        Of a diffusion: whether it needs estimates of Σ g/h that are never negative. Of a gradient: whether its are.
+        For a diffusion: whether it needs estimates of Σ g/h that are never negative. For a gradient: whether its
+        estimates never are.
     """
 
     name: str
@@ -342,36 +337,20 @@ class LangevinPiece:
         return self.kind.__module__
 
     def build(self, *arguments: Any) -> Any:
-        """Return the tuple for a run, or raise TypeError if it is of another class than was registered."""
+        """Return the tuple for a run, or raise TypeError if its class is not the registered one."""
         made = self.kind.build(*arguments)
         if type(made) is not self.kind:
             raise TypeError(f"build of {self.name!r} must return a {self.kind.__name__}, got {brief(made)}")
         return made
 
 
+_OTHERS = ("preconditioned", "log_ratio", "cox_ingersoll_ross", "mirrored", *_OWN_DIFFUSION)
 DIFFUSIONS: Registry[LangevinPiece] = Registry(
-    "diffusion",
-    {
-        "reflected": "sgld.loop",
-        "preconditioned": "sgld.diffusions",
-        "log_ratio": "sgld.diffusions",
-        "cox_ingersoll_ross": "sgld.diffusions",
-        "mirrored": "sgld.diffusions",
-        "skew_reflected": "sgld.diffusions",
-        "sghmc": "sgld.diffusions",
-        "sgnht": "sgld.diffusions",
-        "barker": "sgld.diffusions",
-        "amagold": "sgld.diffusions",
-    },
+    "diffusion", {"reflected": "sgld.loop"} | dict.fromkeys(_OTHERS, "sgld.diffusions")
 )
 GRADIENTS: Registry[LangevinPiece] = Registry(
     "gradient",
-    {
-        "minibatch": "sgld.loop",
-        "control_variates": "sgld.gradients",
-        "full": "sgld.gradients",
-        "svrg": "sgld.gradients",
-    },
+    {"minibatch": "sgld.loop"} | dict.fromkeys(("control_variates", "full", "svrg"), "sgld.gradients"),
 )
 # The piece of each class of tuples, by which the compiler finds its function.
 PIECES: dict[type[Any], LangevinPiece] = {}
@@ -386,7 +365,7 @@ def register_diffusion[T: type[Any]](
     floor: Any = None,
     nonnegative: bool = False,
 ) -> Callable[[T], T]:
-    """Make a diffusion of SGLD known by a name; use as a decorator of the class of its tuples. See `LangevinPiece`."""
+    """Give a diffusion of SGLD a name; use as a decorator of the class of its tuples. See `LangevinPiece`."""
     settings = {"at_mode": at_mode, "unit_steps": unit_steps, "nonnegative": nonnegative}
     return _registering(DIFFUSIONS, name, advance, floor, **settings)
 
@@ -394,7 +373,7 @@ def register_diffusion[T: type[Any]](
 def register_gradient[T: type[Any]](
     name: str, *, add: Any, at_mode: bool = False, nonnegative: bool = False
 ) -> Callable[[T], T]:
-    """Make a gradient of SGLD known by a name; use as a decorator of the class of its tuples. See `LangevinPiece`."""
+    """Give a gradient of SGLD a name; use as a decorator of the class of its tuples. See `LangevinPiece`."""
     return _registering(GRADIENTS, name, add, at_mode=at_mode, nonnegative=nonnegative)
 
 

@@ -30,12 +30,8 @@ from adobest_pp.samplers.sgld.settings import schedule_from_settings
 if TYPE_CHECKING:
     import xarray as xr
 
-    from adobest_pp.samplers import gibbs as gibbs
-    from adobest_pp.samplers import nuts as nuts
-    from adobest_pp.samplers.sgld import loop as loop
 
-
-# The attribute of a tree with the gradient evaluations of its run, by which `diagnostics.grade` knows its work.
+# The attribute of a tree that holds the gradient evaluations of its run, which `diagnostics.grade` counts as work.
 WORK = "gradient_evaluations"
 DIMS = ("chain", "draw", "category")
 
@@ -58,30 +54,30 @@ def sample(
     Parameters
     ----------
     responses : Responses or Gathered
-        What was collected, or what `gather` has counted. Of answers that hardly ever repeat, which `gather` keeps in a
-        store, only ``"sgld_cv"`` reads batches; the other samplers read all of them into memory.
+        What was collected, or what `gather` has counted. Answers that hardly ever repeat are kept in a store by
+        `gather`. Only ``"sgld_cv"`` reads batches from it; the other samplers read all of them into memory.
     sampler : {"nuts", "gibbs", "sgld", "sgld_cv", "blocks"}, another registered name, a function or a PyMC step class
         ``"nuts"`` is the reference: exact and fast to mix. ``"gibbs"`` is exact, and slow to mix for small ε.
-        ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
-        small. ``"sgld_cv"`` samples the posterior: stochastic gradients with control variates, and every choice made
-        for you (`adobest_pp.samplers.sgld_cv.sampler`); the fastest, above all where answers are many and all
-        different. ``"blocks"`` is exact, and made for thousands of categories, where it is the fastest by far
+        ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics, which is only as exact as its steps
+        are small. ``"sgld_cv"`` samples the posterior: it has stochastic gradients with control variates, and makes
+        every choice for you (`adobest_pp.samplers.sgld_cv.sampler`). It is the fastest, above all for many answers
+        that all differ. ``"blocks"`` is exact, and made for thousands of categories, where it is the fastest by far
         (`adobest_pp.samplers.blocks`). ``"svrg"``, ``"skew_reflected"``, ``"sghmc"``, ``"sgnht"``, ``"barker"`` and
         ``"amagold"`` are ``"sgld"`` with the piece of that name. A function of your own takes (responses, prior,
         draws, tune, chains, seed) in this order, and returns θ of shape (chain, draw, K) or a tree with
         ``posterior/theta``. A step class moves the variables of `frequency_model(responses, prior)`. Their draws are
         recorded under the name of the function or class.
     prior : float, array of shape (K,), dict by category or "learned", default 1.0
-        Concentration ρ of the Dirichlet prior; K of them with labels are put in the order of the categories. With
-        ``"learned"``, for ``"nuts"``, ``"sgld_cv"`` and ``"blocks"``, it is one number a for all, learned from answers
-        with ln a ~ N(−2, 2²). Estimates that are shown elsewhere (collections, reports, commands) use it, as it is
-        more accurate where most categories may be empty; here the default is the paper's, which every sampler takes.
-        For intervals see `intervals.summary`: they hold a share under either.
+        Concentration ρ of the Dirichlet prior. K of them with labels are put in the order of the categories. With
+        ``"learned"``, for ``"nuts"``, ``"sgld_cv"`` and ``"blocks"``, it is one number a for all categories, learned
+        from the answers with ln a ~ N(−2, 2²). Collections, reports and commands use it for their estimates, as it is
+        more accurate if most categories may be empty. The default here is the paper's, which every sampler takes. For
+        intervals see `intervals.summary`: they cover a share under either prior.
     draws, tune, chains : int
-        Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``, 100 for ``"sgld_cv"``,
-        whose pilots they are, and 20 for ``"blocks"``), and chains.
+        Draws to keep in each chain, tuning draws to discard before them (at least 1 for ``"nuts"``, 20 for
+        ``"blocks"``, and 100 for ``"sgld_cv"``, whose pilots they are), and the number of chains.
     random_seed : int or numpy.random.Generator, optional
-        The same seed gives the same draws. One is chosen and recorded if none is given; a Generator draws it.
+        The same seed gives the same draws. By default one is chosen and recorded; a Generator draws one.
     progressbar : bool, default True
         Whether to show progress once it takes longer than two seconds.
     log_likelihood : bool, default False
@@ -89,36 +85,36 @@ def sample(
         and `arviz.compare` need. It takes eight bytes for each response and draw.
     **options
         For ``"nuts"``: `target_accept` (0.95 by default) and `cores`, how many chains run at once. For ``"sgld"``:
-        `gradient`, `diffusion`, `batch_size`, `step_size`, `schedule` and `updates_per_draw` (here 20 by default) as of
+        `gradient`, `diffusion`, `batch_size`, `step_size`, `schedule` and `updates_per_draw` (here 20 by default) as in
         `SGLD`. For a function or step class of your own: its options.
 
     Returns
     -------
     xarray.DataTree
         ``posterior/theta`` by chain, draw and category (and ``posterior/concentration`` by chain and draw where it is
-        learned); ``sample_stats``; the answers in ``observed_data/y``, and in ``responses`` all that was collected, as
-        of `Responses.to_xarray`. The attributes hold the prior (``prior_concentration``), the run time
+        learned); ``sample_stats``; the answers in ``observed_data/y``, and all that was collected in ``responses``, as
+        from `Responses.to_xarray`. The attributes hold the prior (``prior_concentration``), the run time
         (``sampling_time``, in seconds), ``fit_p_value`` of `diagnostics.goodness_of_fit`, and every setting:
         ``sample(responses, **adobest_pp.recorded_arguments(tree.attrs))`` repeats the run.
 
     Notes
     -----
-    A warning is logged if chains have not come together (rank-normalized split R-hat above 1.05, or fewer than 25
-    effective draws a chain), if draws do not move at all, if NUTS diverged, and, for concentrations below 0.1, if a
-    category is empty, or has the majority, much more or less often than quadrature says. A prior of 0.05 and below
-    often gives the last: its posterior has modes, with and without a category, that no sampler here moves between
-    often. ``"sgld"`` with the paper's steps often gives the first: its chains start from draws of the prior, and need
-    some hundred thousand updates for K = 20 and ε = 1. Raise `updates_per_draw`, or the step if you can accept its
-    bias. Under a concentration below 1, ``"sgld"`` also warns if it is often reflected at zero: its steps cannot hold
-    the mass that the prior has there, however short they are, and small shares come out too large.
-    ``diffusion="cox_ingersoll_ross"`` is right there. With ``diffusion="log_ratio"`` it warns if steps are so long that
-    the draws of small shares are too wide.
+    A warning is logged if chains have not converged (rank-normalized split R-hat above 1.05, or fewer than 25
+    effective draws per chain), if draws do not move at all, if NUTS diverged, and, for concentrations below 0.1, if a
+    category is empty, or has the majority, much more or less often than quadrature says. The last is common for a
+    prior of 0.05 and below: its posterior has modes with and without a category, and no sampler here often moves
+    between them. The first is common for ``"sgld"`` with the paper's steps: its chains start from draws of the prior,
+    and need some hundred thousand updates for K = 20 and ε = 1. Raise `updates_per_draw`, or the step if you can
+    accept its bias. Under a concentration below 1, ``"sgld"`` also warns if it is often reflected at zero: however
+    short its steps, they cannot hold the mass that the prior has there, and small shares come out too large. Use
+    ``diffusion="cox_ingersoll_ross"`` there. With ``diffusion="log_ratio"`` it warns if steps are so long that the
+    draws of small shares are too wide.
 
-    A warning is logged as well if the answers do not fit the mechanism, with a false-alarm rate of at most 1 %.
+    A warning is also logged if the answers do not fit the mechanism, with a false-alarm rate of at most 1 %.
 
-    Ctrl-C raises KeyboardInterrupt, and a chain that does not finish raises RuntimeError: no incomplete draws are
-    returned. A sampler of your own that raises, or whose draws are too few, not finite, off the simplex or of other
-    categories, raises RuntimeError with its name.
+    Ctrl-C raises KeyboardInterrupt, and a chain that does not finish raises RuntimeError: incomplete draws are never
+    returned. RuntimeError with its name is raised for a sampler of your own that raises, or whose draws are too few,
+    not finite, off the simplex or of other categories.
 
     See Also
     --------
@@ -172,22 +168,24 @@ def sample(
         details["learned_prior"] = "Dirichlet(a, …, a), ln a ~ N({:g}, {:g}²)".format(*LOG_CONCENTRATION)
     is_packed = isinstance(responses, Gathered) and packed_sets(responses) is not None
     warn_of_problems(tree, None if is_packed else responses.evidence(), entry.name, concentration)
-    details["fit_p_value"] = _check_answer_fit(responses)
+    details["fit_p_value"] = p_value = check_fit(responses).p_value
+    if misfit := misfit_in_words(p_value):
+        logger.warning("%s", misfit)
     if log_likelihood and isinstance(responses, Responses):
         add_log_likelihood(tree, responses)
     settings = {"sampler": entry.name, "prior_concentration": concentration, **sizes, "random_seed": seed}
-    # What was done wins over what a sampler records of itself: no draws pass for those of another.
+    # The settings replace what a sampler records under the same names, so no draws pass for those of another sampler.
     return _labelled(tree, responses, details | settings | {"sampling_time": elapsed})
 
 
 def recorded_arguments(attributes: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the arguments of `sample`, but for the responses, that repeat a run.
+    """Return the arguments of `sample` that repeat a run, except for the responses.
 
     Parameters
     ----------
     attributes : mapping
-        ``attrs`` of what `sample` returned, or of its file. They cannot hold a schedule that is a function of your own:
-        that raises ValueError.
+        ``attrs`` of the tree that `sample` returned, or of its file. A schedule that is a function of your own is not
+        recorded, and raises ValueError.
 
     Examples
     --------
@@ -201,7 +199,7 @@ def recorded_arguments(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     names = ("sampler", "prior_concentration", "draws", "tune", "chains", "random_seed")
     missing = [name for name in names if not isinstance(attributes, Mapping) or name not in attributes]
     if missing:
-        raise ValueError(f"attributes must be those of what `sample` returned, but {', '.join(missing)} are not there")
+        raise ValueError(f"attributes must be those of a tree from `sample`, got none named {', '.join(missing)}")
     found = {name.removesuffix("_concentration"): attributes[name] for name in names}
     if not SAMPLERS.is_known(found["sampler"]):
         raise ValueError(f"sampler must be registered for the run to be repeated, got {brief(found['sampler'])}")
@@ -216,7 +214,7 @@ def recorded_arguments(attributes: Mapping[Any, Any]) -> dict[str, Any]:
         options = None
     if not isinstance(options, dict) or (is_langevin and "schedule" not in options):
         raise ValueError(f"sampler_settings must be as `sample` wrote it, got {brief(written)}")
-    # Nothing that a file names is imported.
+    # The attributes may come from a file, and no module that a file names is imported.
     for registry in (DIFFUSIONS, GRADIENTS):
         if registry.kind in options and not registry.is_known(options[registry.kind]):
             raise ValueError(f"{registry.kind} must be registered for the run to be repeated, got {brief(written)}")
@@ -238,19 +236,19 @@ def _check_prior(prior: Any, responses: Responses | Gathered, sampler: Sampler) 
 
 
 def fresh_seed() -> int:
-    """Return a seed from the operating system's entropy, to be recorded with what it gives."""
+    """Return a seed from the operating system's entropy, to be recorded with the run."""
     return int(np.random.SeedSequence().generate_state(1)[0])
 
 
 def _written(options: dict[str, Any]) -> str:
-    """Return options as JSON, if they can be written so, for `recorded_arguments`."""
+    """Return options as JSON for `recorded_arguments`, or as a short text if they cannot be written as JSON."""
     try:
         return json.dumps(options)
     except (TypeError, ValueError):
         return brief(options)
 
 
-# The draws, and what a sampler of your own must return.
+# The draws, and checks of what a sampler from elsewhere returns.
 
 
 def _draw(
@@ -261,7 +259,7 @@ def _draw(
     seed: int,
     options: dict[str, Any],
 ) -> "xr.DataTree":
-    """Return a tree of draws by any sampler, with labels; its attributes are what the sampler records."""
+    """Return a labelled tree of draws by any sampler; its attributes are what the sampler records."""
     arguments = (responses, prior, *sizes.values(), seed)
     if sampler.is_ours:
         found = sampler.draw(*arguments, **options)
@@ -305,7 +303,7 @@ def _array(found: Any, name: str) -> NDArray[np.float64]:
 
 
 def _checked(tree: Any, responses: Responses | Gathered, sizes: dict[str, int], name: str) -> "xr.DataTree":
-    """Return the tree of a sampler of somebody else, its θ in our order, or raise RuntimeError."""
+    """Return the tree of a sampler that is not ours, with θ in our order of categories, or raise RuntimeError."""
     import xarray as xr
 
     rule = f"sampler {name!r} must return"
@@ -343,7 +341,7 @@ def _checked(tree: Any, responses: Responses | Gathered, sizes: dict[str, int], 
 def _tree(
     variables: Mapping[str, NDArray[np.float64]], stats: Mapping[str, NDArray[Any]], responses: Responses | Gathered
 ) -> "xr.DataTree":
-    """Return arrays by chain and draw (and, for θ, category) with their labels."""
+    """Return a labelled tree of arrays by chain and draw (and, for θ, category)."""
     import xarray as xr
 
     chains, draws, _ = variables["theta"].shape
@@ -356,14 +354,6 @@ def _tree(
             "sample_stats": xr.Dataset(statistics, coords),
         }
     )
-
-
-def _check_answer_fit(responses: Responses | Gathered) -> float:
-    """Return the p-value of the answers, and log a warning if they do not fit."""
-    p_value = check_fit(responses).p_value
-    if warning := misfit_in_words(p_value):
-        logger.warning("%s", warning)
-    return p_value
 
 
 def _labelled(tree: "xr.DataTree", responses: Responses | Gathered, settings: dict[str, Any]) -> "xr.DataTree":
@@ -423,7 +413,7 @@ def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.Dat
     Parameters
     ----------
     tree : xarray.DataTree
-        As `sample` returned it, or as read from its file. It has the responses and the settings.
+        What `sample` returned, or its file when read. It holds the responses and the settings.
     draws : int
         Draws to add to each chain.
     progressbar : bool, default True
@@ -432,20 +422,19 @@ def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.Dat
     Returns
     -------
     xarray.DataTree
-        With the old draws and the new ones behind them. ``attrs["extended_by"]`` lists the draws of each call:
-        `sample` with the recorded arguments, and then `extend` with each of these, give the same draws again.
+        The old draws, followed by the new ones. ``attrs["extended_by"]`` lists the draws of each call: `sample` with
+        the recorded arguments, and then `extend` with each of these, give the same draws again.
 
     Notes
     -----
-    Each sampler goes on in the way that leaves its draws what they were.
+    Each sampler continues in the way that keeps its draws valid.
 
-    - ``"gibbs"``: from the last draw of each chain. θ is all of its state, so there is nothing to discard.
-    - ``"nuts"`` and ``"sgld_cv"``, and a sampler of your own: the step and the metric are not in the draws, so each
-      chain tunes again, as many draws as before and with a seed of its own. Tuning draws are discarded: what is added
-      is of the posterior.
-    - ``"sgld"`` and other names for its pieces: the draws depend on where a chain started and how many updates it
-      made, so the run is made again, of the same seed, with more draws. The old draws come out as they were, but for
-      the last 200 at most.
+    - ``"gibbs"`` continues from the last draw of each chain. θ is all of its state, so there is nothing to discard.
+    - ``"nuts"``, ``"sgld_cv"`` and samplers of your own: the step and the metric are not in the draws, so each chain
+      tunes again, for as many draws as before and with a new seed. The tuning draws are discarded.
+    - ``"sgld"`` and the samplers that differ from it in one piece: the draws depend on where a chain started and on
+      how many updates it made, so the run is repeated with the same seed and more draws. The old draws come out the
+      same, except for at most the last 200.
 
     See Also
     --------
@@ -463,7 +452,7 @@ def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.Dat
     theta = theta_of(tree)
     responses = responses_of(tree)
     if responses is None:
-        raise ValueError("tree must hold the group responses, as of `sample`, got one without them")
+        raise ValueError("tree must hold the group responses, as a tree from `sample` does, got one without it")
     arguments = recorded_arguments({str(name): value for name, value in tree.attrs.items()})
     more = check_count(draws, "draws")
     if "schedule" in arguments:  # "sgld", and what is made of its pieces
@@ -507,7 +496,7 @@ def _joined(
     responses: Responses | Gathered,
     extended_by: list[int],
 ) -> "xr.DataTree":
-    """Return the tree with the new draws behind the old ones, and its checks made again."""
+    """Return the tree with the new draws after the old ones, checked again."""
     import xarray as xr
 
     joined = tree.copy()

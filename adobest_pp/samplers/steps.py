@@ -1,6 +1,6 @@
-"""PyMC step methods of a Dirichlet θ given private answers, and what they read of a model.
+"""PyMC step methods for a Dirichlet θ given private answers.
 
-That is the evidence, which is in the model's log-probability, and the prior.
+They read the prior, and the evidence from the model's log-probability.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,9 +40,9 @@ INTERPRETED = Mode("py", "fast_compile")
 
 
 class Surrogate(NamedTuple):
-    """A model that is φ_i ~ Gamma(ρ_i, 1), and answers given θ = φ/Σφ: ρ, the evidence, and the row of each answer.
+    """The model φ_i ~ Gamma(ρ_i, 1), with answers given θ = φ/Σφ: ρ, the evidence, and the row of each answer.
 
-    Gathered answers are only counted: their `row_of` is None.
+    Gathered answers are only counted, so `row_of` is None.
     """
 
     prior: Array
@@ -95,9 +95,9 @@ def dirichlet_and_evidence(model: "Model", theta: Any) -> tuple[Any, Evidence]:
 def _evidence_of(
     model: "Model", rv: Any, theta_of: Callable[[Array], Array]
 ) -> tuple[Evidence, NDArray[np.int64] | None]:
-    """Return the evidence of the `PrivateResponse` of θ = theta_of(rv), if `rv` enters that and nothing else.
+    """Return the evidence of the `PrivateResponse` of θ = theta_of(rv), and the row of each response.
 
-    And the row of each response, which gathered answers do not have.
+    Gathered answers have no such rows. Raises ValueError if `rv` enters anything else.
     """
     others = [other for other in [*model.basic_RVs, *model.potentials] if other is not rv]
     dependent = [other for other in others if rv in ancestors([other])]
@@ -110,8 +110,7 @@ def _evidence_of(
         )
     (answers,) = dependent
     (term,) = model.logp(vars=[answers], sum=False)
-    nodes = [variable.owner for variable in ancestors([term]) if variable.owner]
-    found = {node for node in nodes if isinstance(node.op, PointwiseLogLikelihood)}
+    found = _nodes_of(PointwiseLogLikelihood, term)
     if len(found) != 1:
         raise ValueError(f"{answers.name!r} must be given one vector theta for all responses, got a matrix")
     (node,) = found
@@ -125,10 +124,15 @@ def _evidence_of(
     return evidence, row_of
 
 
+def _nodes_of(op: type[Any], term: Any) -> list[Any]:
+    """Return the different nodes of an Op in the graph of a term."""
+    nodes = dict.fromkeys(variable.owner for variable in ancestors([term]) if variable.owner)
+    return [node for node in nodes if isinstance(node.op, op)]
+
+
 def _evidence_of_potential(term: Any, rv: Any, theta_of: Callable[[Array], Array]) -> Evidence:
     """Return the evidence of gathered answers, whose log-likelihood is a potential."""
-    nodes = {variable.owner for variable in ancestors([term]) if variable.owner}
-    found = [node for node in nodes if isinstance(node.op, MarginalLogLikelihood)]
+    found = _nodes_of(MarginalLogLikelihood, term)
     if len(found) != 1:
         raise ValueError(f"{rv.name!r} must enter one PrivateResponse and nothing else in the model, got {term.name}")
     theta, *arrays = found[0].inputs
@@ -161,7 +165,7 @@ def _is_function(rv: Any, graph: Any, function: Callable[[Array], Array], size: 
     return value.shape == (size,) and np.allclose(value, function(point), rtol=tolerance, atol=0)
 
 
-# What the step methods have in common: the way to θ and back, and the prior.
+# What the step methods share: the way to θ and back, and the prior.
 
 Point = dict[str, NDArray[Any]]
 
@@ -186,6 +190,10 @@ class DirichletStep(BlockedStep):
         rv = model.values_to_rvs[self.vars[0]]
         concentration, self.evidence = dirichlet_and_evidence(model, rv)
         self._compile(model, rv, concentration, compile_kwargs or {})
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Do what a step method does once, when it is made."""
 
     def _compile(self, model: "Model", rv: Any, concentration: Any, compile_kwargs: dict[str, Any]) -> None:
         """Compile the ways from the model's value to θ and back, and the concentration given other variables."""
@@ -226,14 +234,14 @@ class DirichletStep(BlockedStep):
 class DataAugmentationGibbs(DirichletStep):
     """Draw the people behind the answers given θ, then θ given the people. It is exact, and has nothing to tune.
 
-    The cost of a step grows with the distinct rows of evidence, not with the responses. Successive draws are close to
-    each other where the answers say little about the people (small ε): use `sample(..., "nuts")` there.
+    The cost of a step grows with the distinct rows of evidence, not with the responses. If the answers say little about
+    the people (small ε), successive draws are close to each other: use `sample(..., "nuts")` there.
 
     Parameters
     ----------
     theta : variable or str
         The category probabilities, with a Dirichlet prior. Its concentration may depend on other variables of the
-        model, which other step methods then sample. It must enter one `PrivateResponse` and nothing else.
+        model, which other step methods then sample. `theta` must enter one `PrivateResponse` and nothing else.
 
     Notes
     -----
@@ -269,13 +277,13 @@ class DataAugmentationGibbs(DirichletStep):
         return self.moved(point, theta), [{"gibbs_distance": 0.5 * np.abs(theta - before).sum()}]
 
 
-# The pilots: draws of each chain, chains, and their seed. They are made once.
+# The pilots, which are made once: draws of each chain, chains, and their seed.
 TUNE, CHAINS, SEED = 500, 4, 0
 
 
 @dataclass_state
 class SGLDCVState(StepMethodState):
-    """What a chain needs to go on: where it is in its coordinates, its momentum, its generator and θ there."""
+    """What a chain needs to continue: its position x, its momentum, its generator and its θ."""
 
     x: np.ndarray
     momentum: np.ndarray
@@ -287,8 +295,8 @@ class SGLDCVState(StepMethodState):
 class SGLDCV(DirichletStep):
     """SGLD that samples the posterior, for θ with a Dirichlet prior of constant concentration.
 
-    Pilots choose the anchor of the control variates, the coordinates, the step and the batch when the step method is
-    made, as `sample(..., "sgld_cv")` does; chains then go on from where the model starts them.
+    When the step method is made, pilots choose the anchor of the control variates, the coordinates, the step and the
+    batch, as in `sample(..., "sgld_cv")`. Chains then start where the model starts them.
 
     Parameters
     ----------
@@ -316,15 +324,7 @@ class SGLDCV(DirichletStep):
     _state_class = SGLDCVState
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {"sgld_cv_virial": (np.float64, [])}
 
-    def __init__(
-        self,
-        theta: Any,
-        *,
-        model: "Model | None" = None,
-        rng: Any = None,
-        compile_kwargs: dict[str, Any] | None = None,
-    ) -> None:
-        super().__init__(theta, model=model, rng=rng, compile_kwargs=compile_kwargs)
+    def _prepare(self) -> None:
         if self._prior_inputs:
             raise ValueError(
                 f"theta must have a constant concentration, got one that depends on {', '.join(self._prior_inputs)}"
@@ -343,7 +343,7 @@ class SGLDCV(DirichletStep):
         self.words = seed_state(int(self.rng.integers(2**63)))
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Start a chain: its own random stream, and another momentum."""
+        """Start a chain, with a random stream and a momentum of its own."""
         super().setup_chain(rng, tune, draws)
         self._restart()
 
@@ -356,7 +356,7 @@ class SGLDCV(DirichletStep):
         options = (self.choices.batch, self.choices.step, FRICTION, self.choices.updates_per_draw)
         underdamped_draws(self.words, self.x, self.momentum, self._target, *options, draw, force, virial)
         if not np.isfinite(draw).all():
-            raise RuntimeError(f"'sgld_cv' did not finish: it left the finite numbers at a step of {options[1]:.2g}")
+            raise RuntimeError(f"'sgld_cv' did not finish: its chain is not finite at a step of {options[1]:.2g}")
         self.theta = draw[0]
         mean = virial.mean() / self.choices.updates_per_draw
         return self.moved(point, self.theta), [{"sgld_cv_virial": float(mean)}]

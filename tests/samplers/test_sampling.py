@@ -209,7 +209,7 @@ def test_refuses_what_is_not_responses():
 @pytest.mark.parametrize(
     ("attributes", "told"),
     [
-        ({}, "attributes must be those of what `sample` returned, but sampler, prior"),
+        ({}, "attributes must be those of a tree from `sample`, got none named sampler, prior"),
         ([], "attributes must be"),
         (None, "attributes must be"),
         ({"sampler_settings": "{"}, "sampler_settings must be"),

@@ -1,8 +1,7 @@
-"""Diffusions beside the paper's that leave the posterior of θ = φ/Σφ invariant: each takes a step along a gradient.
+"""Diffusions that leave the posterior of θ = φ/Σφ invariant: each takes a step along a gradient.
 
 A diffusion is a compiled function that moves φ in place, and a named tuple of what it needs, which builds itself for a
-run (`adobest_pp.samplers.registry.LangevinPiece`). That of the paper is in `loop`; yours are
-registered in the same way.
+run (`adobest_pp.samplers.registry.LangevinPiece`). The paper's is in `loop`.
 
 References
 ----------
@@ -34,7 +33,7 @@ from adobest_pp._numerics import TINY, copy_into
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.samplers.registry import register_diffusion
-from adobest_pp.samplers.sgld.loop import least_phi, reflect
+from adobest_pp.samplers.sgld.loop import OfPrior, least_phi, reflect
 
 if TYPE_CHECKING:
     from adobest_pp.samplers.sgld.loop import Langevin
@@ -65,15 +64,8 @@ def advance_preconditioned(diffusion, rng, phi, slope, step, noise):  # type: ig
 
 
 @register_diffusion("preconditioned", advance=advance_preconditioned, floor=least_double)
-class Preconditioned(NamedTuple):
+class Preconditioned(OfPrior):
     """ρ of the prior."""
-
-    prior: NDArray[np.float64]
-
-    @classmethod
-    def build(cls, run: "Langevin") -> "Preconditioned":
-        """Return the diffusion for a run."""
-        return cls(run.prior)
 
 
 # Skew-reflected non-reversible Langevin dynamics [2]_, on φ ≥ 0.
@@ -81,11 +73,11 @@ class Preconditioned(NamedTuple):
 # A drift along J·∇ with a skew-symmetric J turns the chain along the contours of the density, which leaves it invariant
 # and can only speed up mixing, if reflections turn as well: at the face φ_i = 0 the chain is pushed along (I + J)·e_i.
 # A step is φ ← φ + (γ/2)·(I + J)·∇ + √γ·W, and a coordinate at −d < 0 moves the point by 2d·(I + J)·e_i. J connects
-# neighbors on a circle of categories: J_{i,i+1} = −J_{i+1,i} = `TURN`. Of two categories J is 0, and this is the
+# neighbors on a circle of categories: J_{i,i+1} = −J_{i+1,i} = `TURN`. With two categories J is 0, and this is the
 # reflected diffusion.
 
 TURN = 1.0
-# Pushes from one face may cross others. After so many rounds, what is left is reflected as it stands.
+# Pushes from one face may cross others. After this many rounds, what is still negative is simply reflected.
 ROUNDS = 20
 
 
@@ -116,28 +108,21 @@ def advance_skew_reflected(diffusion, rng, phi, slope, step, noise):  # type: ig
 
 
 @register_diffusion("skew_reflected", advance=advance_skew_reflected, floor=least_phi)
-class SkewReflected(NamedTuple):
+class SkewReflected(OfPrior):
     """ρ of the prior."""
-
-    prior: NDArray[np.float64]
-
-    @classmethod
-    def build(cls, run: "Langevin") -> "SkewReflected":
-        """Return the diffusion for a run."""
-        return cls(run.prior)
 
 
 # The stochastic Cox–Ingersoll–Ross process [3]_: exact transitions, so no error from steps near zero.
 #
 # With a_i fixed, dφ_i = (a_i − φ_i)dt + √(2φ_i)dW leaves Gamma(a_i, 1) invariant, and φ_i after a time h is
 # ½(1 − e^(−h)) times a noncentral χ² with 2a_i degrees of freedom and noncentrality 2φ_i·e^(−h)/(1 − e^(−h)). Here a_i
-# is ρ_i plus how many people of category i are expected, given θ and the answers, so φ has the density
+# is ρ_i plus the expected number of people of category i, given θ and the answers. So φ has the density
 # Πφ^(ρ−1)·e^(−Σφ)·Π(g·φ), under which θ has its posterior and Σφ, independent of θ, follows Gamma(n + Σρ).
 #
-# That a_i is fixed along a step is the only error. To first order it makes variances too small by a share of at most
-# h/2, the more the less the answers tell. It mixes as slowly as Gibbs does where ε is small.
+# The only error is that a_i is fixed along a step. To first order it makes variances too small by a share of at most
+# h/2, and by more the less the answers say. For small ε, it mixes as slowly as Gibbs.
 
-# A noncentral χ² is drawn by way of a Poisson count, which must fit in 64 bits.
+# A noncentral χ² is drawn with a Poisson count, which must fit in 64 bits.
 MOST_NONCENTRAL = 1e18
 
 
@@ -145,7 +130,7 @@ MOST_NONCENTRAL = 1e18
 def advance_cox_ingersoll_ross(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-untyped-def]
     """Draw φ after a time `step`; `slope` is that of ln P(answers | φ/Σφ) with respect to φ.
 
-    Returns 0, or −1 where φ stays: the shapes are not finite, or the step is too short to draw in double precision.
+    Returns 0, or −1 and leaves φ if the shapes are not finite or the step is too short for double precision.
     """
     total, prior, n = phi.sum(), diffusion.prior, diffusion.n_responses
     reach = 0.0
@@ -179,16 +164,16 @@ class CoxIngersollRoss(NamedTuple):
 
 # Mirrored Langevin dynamics [4]_ with the entropic mirror map: no boundary, and no metric to find.
 #
-# The map takes θ to y_i = ln(θ_i/θ_K), i < K, on which the chain moves freely. The Jacobian of θ makes the prior's part
-# of the slope ρ_i − θ_i·Σρ, so it has no singularity for small ρ. All directions have the same step: where some
-# categories are nearly empty, or the answers say little about some directions, it mixes slowly.
+# The map takes θ to y_i = ln(θ_i/θ_K), i < K, where the chain moves freely. With the Jacobian of θ, the slope of the
+# prior is ρ_i − θ_i·Σρ, which has no singularity for small ρ. All directions have the same step: if some categories are
+# nearly empty, or the answers say little about some directions, it mixes slowly.
 
 
 @njit(cache=True)
 def by_log_ratio(phi, prior, slope):  # type: ignore[no-untyped-def]
     """Turn the slope of ln P(answers | θ) with respect to φ into that of the log-density of y with respect to y.
 
-    A function of θ = φ/Σφ has ∂/∂y_i = φ_i·∂/∂φ_i. The last element, of no coordinate, is left as it is.
+    For a function of θ = φ/Σφ, ∂/∂y_i = φ_i·∂/∂φ_i. The last element belongs to no coordinate and is unchanged.
     """
     total, weight = phi.sum(), prior.sum()
     for i in range(phi.size - 1):
@@ -197,7 +182,7 @@ def by_log_ratio(phi, prior, slope):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def move_log_ratios(phi, moves):  # type: ignore[no-untyped-def]
-    """Add K − 1 moves to y and make φ the θ of it; return 0, or −1 where a move is not finite and φ stays."""
+    """Add K − 1 moves to y and set φ to its θ; return 0, or −1 if a move is not finite and φ stays."""
     k, reach, largest = phi.size, 0.0, math.log(max(phi[phi.size - 1], TINY))
     for i in range(k - 1):
         reach += abs(moves[i])
@@ -218,7 +203,7 @@ def move_log_ratios(phi, moves):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def advance_mirrored(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-untyped-def]
-    """Move y by (γ/2)·slope + √γ·W, and φ to θ of it."""
+    """Move y by (γ/2)·slope + √γ·W, and φ to its θ."""
     by_log_ratio(phi, diffusion.prior, slope)
     for i in range(phi.size - 1):
         slope[i] = 0.5 * step * slope[i] + math.sqrt(step) * noise[i]
@@ -226,27 +211,20 @@ def advance_mirrored(diffusion, rng, phi, slope, step, noise):  # type: ignore[n
 
 
 @register_diffusion("mirrored", advance=advance_mirrored)
-class Mirrored(NamedTuple):
+class Mirrored(OfPrior):
     """ρ of the prior."""
-
-    prior: NDArray[np.float64]
-
-    @classmethod
-    def build(cls, run: "Langevin") -> "Mirrored":
-        """Return the diffusion for a run."""
-        return cls(run.prior)
 
 
 # Langevin dynamics on log-ratios in the metric of the information [5]_: all directions mix alike, whatever ε.
 #
-# The coordinates are y_i = ln(θ_i/θ_K), those of `Mirrored`, and a step is y ← y + (h/2)·C·∇ + √h·C^½·W. C is constant:
-# the inverse of the information about y at the mode (`metric_at`). A linear change of coordinates changes C with them,
-# so that no category is special.
+# The coordinates are those of `Mirrored`, and a step is y ← y + (h/2)·C·∇ + √h·C^½·W. C is constant: the inverse of the
+# information about y at the mode (`metric_at`). It changes with a linear change of coordinates, so no category is
+# special.
 
 
 @njit(cache=True)
 def advance_log_ratio(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-untyped-def]
-    """Move y by (h/2)·C·∇ + √h·L·W, and φ to θ of it."""
+    """Move y by (h/2)·C·∇ + √h·L·W, and φ to its θ."""
     k, root, metric, factor = phi.size, math.sqrt(step), diffusion.metric, diffusion.factor
     by_log_ratio(phi, diffusion.prior, slope)
     moves = np.zeros(k)
@@ -272,8 +250,8 @@ class LogRatio(NamedTuple):
         return cls(run.prior, *run.metric())
 
 
-# The same metric as coordinates: y = ŷ + L·x, in which the posterior of x has a width of about one in all directions.
-# The diffusions below, with steps by coordinate or momenta of unit mass, move there.
+# The same metric as coordinates: in y = ŷ + L·x, the posterior of x has a width of about one in all directions. The
+# diffusions below, which have steps for each coordinate or momenta of unit mass, move x.
 
 
 @njit(cache=True)
@@ -295,7 +273,7 @@ def by_unit(phi, prior, factor, slope):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def move_units(phi, factor, moves):  # type: ignore[no-untyped-def]
-    """Add K − 1 moves to x and make φ the θ of it; `moves` is overwritten, and −1 returned as of `move_log_ratios`."""
+    """Add K − 1 moves to x and set φ to its θ; overwrite `moves`, and return 0 or −1 as `move_log_ratios`."""
     for i in range(phi.size - 2, -1, -1):
         total = 0.0
         for j in range(i + 1):
@@ -307,14 +285,14 @@ def move_units(phi, factor, moves):  # type: ignore[no-untyped-def]
 # Stochastic-gradient Barker dynamics [6]_: a step of random size, and its sign by the gradient.
 #
 # Each coordinate of x moves by ±z with z ~ N(0, γ). The sign is + with probability 1/(1 + e^(−z·∇)). For short steps
-# this is Langevin dynamics; for long ones a gradient that is far too large moves x by no more than |z|, where Langevin
+# this is Langevin dynamics. For long ones, a gradient that is far too large moves x by at most |z|, where Langevin
 # dynamics would overshoot. The correction of [6]_ for the noise of the gradient needs the variance of the estimate,
 # which is not known here.
 
 
 @njit(cache=True)
 def advance_barker(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-untyped-def]
-    """Move each coordinate by √γ·W, with a sign that the gradient makes likely, and φ to θ of it."""
+    """Move each coordinate of x by √γ·W, with a sign that the gradient makes likely, and φ to the θ of x."""
     if not by_unit(phi, diffusion.prior, diffusion.factor, slope):
         return -1
     for i in range(phi.size - 1):
@@ -340,9 +318,9 @@ class Barker(NamedTuple):
 
 # Stochastic-gradient Hamiltonian Monte Carlo [7]_: a momentum, with friction against the noise of the gradient.
 #
-# An update of size h is v ← v + h·∇ − h·α·v + √(2hα)·W, x ← x + h·v. With ∇ estimated from a batch, its noise adds h²·V
-# to the variance of an update of v, which [7]_ subtracts from that of W if V is known. Here V counts as 0, and
-# variances are too large by about h·V/(2α): take short steps, or control variates.
+# An update of size h is v ← v + h·∇ − h·α·v + √(2hα)·W, x ← x + h·v. If ∇ is estimated from a batch, its noise adds
+# h²·V to the variance of an update of v, which [7]_ subtracts from that of W if V is known. Here V is taken as 0, and
+# variances are too large by about h·V/(2α): use short steps, or control variates.
 
 # α: momenta are forgotten in a time of one, in which the chain crosses a posterior of width one.
 FRICTION = 1.0
@@ -350,11 +328,11 @@ FRICTION = 1.0
 
 @njit(cache=True)
 def advance_sghmc(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-untyped-def]
-    """Move momenta and x, and φ to θ of it. After a step that is not finite the momenta are zero."""
-    v, k = diffusion.memory, phi.size
+    """Move the momenta, x, and φ to the θ of x. After a step that is not finite, the momenta are zero."""
+    v = diffusion.memory
     if not by_unit(phi, diffusion.prior, diffusion.factor, slope):
         return -1
-    for i in range(k - 1):
+    for i in range(v.size):
         v[i] += step * (slope[i] - FRICTION * v[i]) + math.sqrt(2.0 * FRICTION * step) * noise[i]
         slope[i] = step * v[i]
     result = move_units(phi, diffusion.factor, slope)
@@ -380,8 +358,8 @@ class HamiltonianWithFriction(NamedTuple):
 # Stochastic-gradient Nosé–Hoover thermostat [8]_: friction that adapts to the noise of the gradient.
 #
 # An update of size h is v ← v + h·∇ − h·ξ·v + √(2hA)·W, x ← x + h·v, ξ ← ξ + h·(v·v/(K−1) − 1). The friction ξ grows
-# while the momenta have more energy than they should, so noise of the gradient that is the same in all directions does
-# no harm, however large.
+# while the momenta have too much energy, so gradient noise that is the same in all directions does no harm, however
+# large.
 
 # A: the noise that is added, and the friction where the gradient has none of its own.
 DIFFUSION = 1.0
@@ -389,7 +367,7 @@ DIFFUSION = 1.0
 
 @njit(cache=True)
 def advance_sgnht(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-untyped-def]
-    """Move momenta, x and ξ, and φ to θ of x. After a step that is not finite the momenta are zero, and ξ is A."""
+    """Move the momenta, x, ξ, and φ to the θ of x. After a step that is not finite, momenta are zero and ξ is A."""
     memory, k = diffusion.memory, phi.size
     if not by_unit(phi, diffusion.prior, diffusion.factor, slope):
         return -1
@@ -426,22 +404,23 @@ class Thermostat(NamedTuple):
 #
 #     v' = ((1 − hβ)·v + h·∇ + √(4hβ)·W)/(1 + hβ),    ρ ← ρ − (h/2)·∇·(v + v'),    x ← x + h·v',
 #
-# of which the last moves x by (h/2)·v' only. Run backwards from −v', the same batches and as likely noise lead back,
-# but for the factor that ρ counts. So the trajectory is accepted with probability min(1, exp(ln p(x') − ln p(x) + ρ)),
-# and otherwise the chain returns to its start, with −v. The posterior is invariant, whatever the step and the batch.
+# of which the last moves x only by (h/2)·v'. Run backwards from −v', the same batches and equally likely noise lead
+# back to the start, up to the factor e^ρ. So the trajectory is accepted with probability
+# min(1, exp(ln p(x') − ln p(x) + ρ)), and otherwise the chain returns to its start, with −v. The posterior is
+# invariant, whatever the step and the batch.
 #
-# A trajectory makes one draw, so it has as many updates as `updates_per_draw`; the gradient of the first is not used.
-# All evidence is visited twice for each.
+# A trajectory makes one draw, so it has `updates_per_draw` updates; the gradient of the first is not used. Each
+# trajectory visits all evidence twice.
 
 # β: momenta are forgotten in a time of 1/(2β), in which the chain crosses a posterior of width one.
 DAMPING = 0.5
-# The first numbers of the memory: which update of the trajectory is next, its step, ln p at its start, and ρ.
+# The first numbers of the memory: the next update of the trajectory, its step, ln p at its start, and ρ.
 UPDATE, STEP, LOG_DENSITY, RHO, NUMBERS = 0, 1, 2, 3, 4
 
 
 @njit(cache=True)
 def log_density(phi, prior, evidence):  # type: ignore[no-untyped-def]
-    """Return ln p of the log-ratios of φ: the Jacobian Πθ turns the exponents ρ−1 of the prior into ρ."""
+    """Return ln p of the log-ratios of φ. The Jacobian Πθ turns the exponents ρ−1 of the prior into ρ."""
     theta = phi / phi.sum()
     value = value_and_gradient(theta, evidence)[0]
     for i in range(phi.size):
@@ -451,7 +430,7 @@ def log_density(phi, prior, evidence):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def advance_amagold(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-untyped-def]
-    """Make one update of a trajectory. Return −1 where it ends and is rejected: φ is then where it started."""
+    """Make one update of a trajectory. Return −1 if it ends and is rejected: φ is then back at its start."""
     memory, k, prior, factor = diffusion.memory, phi.size, diffusion.prior, diffusion.factor
     start, v = memory[NUMBERS : NUMBERS + k], memory[NUMBERS + k : NUMBERS + 2 * k - 1]
     first = memory[NUMBERS + 2 * k - 1 :]
@@ -465,7 +444,7 @@ def advance_amagold(diffusion, rng, phi, slope, step, noise):  # type: ignore[no
             memory[RHO] = -np.inf
         return 0
     h, is_last = memory[STEP], memory[UPDATE] == diffusion.period - 1.0
-    # A trajectory that has left the finite numbers waits for its end, to be rejected there.
+    # A trajectory that is no longer finite is rejected at its end.
     if math.isfinite(memory[RHO]) and by_unit(phi, prior, factor, slope):
         for i in range(k - 1):
             old, by_x = v[i], slope[i]
@@ -493,9 +472,9 @@ def advance_amagold(diffusion, rng, phi, slope, step, noise):  # type: ignore[no
 
 @register_diffusion("amagold", advance=advance_amagold, at_mode=True, unit_steps=True)
 class Amagold(NamedTuple):
-    """ρ of the prior, the factor L of the metric, evidence, updates of a trajectory, and what it carries along.
+    """ρ of the prior, the factor L of the metric, evidence, updates of a trajectory, and its state.
 
-    That is the numbers above, φ at its start, v, and v at its start.
+    The state is the numbers above, φ at the start, v, and v at the start.
     """
 
     prior: NDArray[np.float64]

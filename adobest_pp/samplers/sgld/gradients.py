@@ -1,7 +1,7 @@
-"""Estimates of the gradient of the log-likelihood with respect to φ, beside the paper's.
+"""Estimates of the gradient of the log-likelihood with respect to φ. The paper's is in `loop`.
 
 An estimator is a compiled function that adds its estimate to `slope`, and a named tuple of what it needs, which builds
-itself for the batches of a run (`adobest_pp.samplers.registry.LangevinPiece`). That of the paper is in `loop`.
+itself for the batches of a run (`adobest_pp.samplers.registry.LangevinPiece`).
 
 References
 ----------
@@ -35,7 +35,7 @@ from adobest_pp.transforms import blocks
 if TYPE_CHECKING:
     from adobest_pp.samplers.sgld.loop import Langevin
 
-# All responses, without noise: each distinct row of evidence once, weighted by its count.
+# All responses, without noise: each distinct row of evidence, weighted by its count.
 
 
 @njit(cache=True)
@@ -69,14 +69,23 @@ class FullEvidence(NamedTuple):
 
 
 @njit(cache=True)
+def add_by_phi(phi, theta, by_theta, slope):  # type: ignore[no-untyped-def]
+    """Add the gradient with respect to φ to `slope`, for that of a function of θ = φ/Σφ with respect to θ."""
+    total, average = phi.sum(), 0.0
+    for i in range(phi.size):
+        average += theta[i] * by_theta[i]
+    for i in range(phi.size):
+        slope[i] += (by_theta[i] - average) / total
+
+
+@njit(cache=True)
 def add_anchored_batch(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
     """Add the estimate of ``Σ count·(g_i/h − 1)/Σφ`` to `slope`."""
     evidence, rows, scale, anchor = gradient.evidence, gradient.rows[update], gradient.scale, gradient.anchor
     offsets, members, patterns = evidence.offsets, evidence.members, evidence.patterns
     structure, n_sets, relative = blocks(evidence.structure), offsets.size - 1, anchor.relative
-    total, k = phi.sum(), phi.size
-    theta = phi / total
-    delta, by_theta = np.empty(k), np.empty(k)
+    theta = phi / phi.sum()
+    delta, by_theta = np.empty(phi.size), np.empty(phi.size)
     taylor_gradient(theta, anchor.theta, anchor.gradient, anchor.information, delta, by_theta)
     for j in range(rows.size):
         u = rows[j]
@@ -86,7 +95,7 @@ def add_anchored_batch(gradient, update, phi, slope):  # type: ignore[no-untyped
             mass = listed_mass(v, delta, offsets, members)
         elif v >= 0:
             mass = other_mass(v - n_sets, delta, patterns, structure)
-        # δ sums to zero, and what a row adds to all categories alike is taken away at the end: `base` plays no part.
+        # δ sums to zero, and what a row adds to all categories alike is subtracted at the end: `base` plays no part.
         y = evidence.category[u]
         r = relative[u, 0] * delta[y] + relative[u, 1] * mass
         weight = scale * r * r / (1.0 + r)
@@ -95,11 +104,7 @@ def add_anchored_batch(gradient, update, phi, slope):  # type: ignore[no-untyped
             add_to_listed(v, weight * relative[u, 1], offsets, members, by_theta)
         elif v >= 0:
             add_to_other(v - n_sets, weight * relative[u, 1], patterns, structure, by_theta)
-    average = 0.0
-    for i in range(k):
-        average += theta[i] * by_theta[i]
-    for i in range(k):
-        slope[i] += (by_theta[i] - average) / total
+    add_by_phi(phi, theta, by_theta, slope)
 
 
 @register_gradient("control_variates", add=add_anchored_batch, at_mode=True)
@@ -122,18 +127,17 @@ class AnchoredBatch(NamedTuple):
 #
 # Every `period` updates the chain takes a snapshot θ̃ of where it is, and the gradient there on all evidence. In
 # between, Σ g/h(θ) ≈ Σ g/h(θ̃) + n/m·Σ_batch (g/h(θ) − g/h(θ̃)), which is unbiased, with a noise that vanishes near the
-# snapshot. The period is n/m: a pass over all responses for as many as the batches have. Control variates differ in
-# two ways: their anchor is changed when the chain has left it, and they expand to second order.
+# snapshot. The period is n/m, so that passes over all responses cost as much as all batches. Control variates differ
+# in two ways: their anchor is replaced when the chain has left it, and they expand to second order.
 
 
 @njit(cache=True)
 def add_svrg(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
-    """Add the estimate of ``Σ count·(g_i/h − 1)/Σφ`` to `slope`; take a snapshot first if it is time."""
+    """Add the estimate of ``Σ count·(g_i/h − 1)/Σφ`` to `slope`; take a snapshot first if one is due."""
     evidence, rows, scale, memory = gradient.evidence, gradient.rows[update], gradient.scale, gradient.memory
     offsets, members, patterns = evidence.offsets, evidence.members, evidence.patterns
-    structure, n_sets = blocks(evidence.structure), offsets.size - 1
-    total, k = phi.sum(), phi.size
-    theta = phi / total
+    structure, n_sets, k = blocks(evidence.structure), offsets.size - 1, phi.size
+    theta = phi / phi.sum()
     snapshot, there = memory[1 : k + 1], memory[k + 1 :]
     if memory[0] % gradient.period == 0:
         copy_into(snapshot, theta)
@@ -152,17 +156,13 @@ def add_svrg(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
         now = row_probability(u, theta, 1.0, mass, evidence)
         before = row_probability(u, snapshot, 1.0, mass_before, evidence)
         weight = scale / now - scale / before if now > 0.0 and before > 0.0 else np.nan
-        # What a row adds to all categories alike is taken away at the end: its base plays no part.
+        # What a row adds to all categories alike is subtracted at the end: its base plays no part.
         _, by_mass = row_pull(u, weight, evidence, by_theta)
         if 0 <= v < n_sets:
             add_to_listed(v, by_mass, offsets, members, by_theta)
         elif v >= 0:
             add_to_other(v - n_sets, by_mass, patterns, structure, by_theta)
-    average = 0.0
-    for i in range(k):
-        average += theta[i] * by_theta[i]
-    for i in range(k):
-        slope[i] += (by_theta[i] - average) / total
+    add_by_phi(phi, theta, by_theta, slope)
 
 
 @register_gradient("svrg", add=add_svrg)

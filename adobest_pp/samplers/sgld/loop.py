@@ -1,9 +1,9 @@
 """Stochastic-gradient Langevin dynamics: the paper's gradient and diffusion, and the loop for any other.
 
-A sampler is three parts: an estimate of the gradient of the log-likelihood with respect to φ (θ = φ/Σφ), a diffusion
+A sampler has three parts: an estimate of the gradient of the log-likelihood with respect to φ (θ = φ/Σφ), a diffusion
 that takes one step along it, and this loop. Other estimators are in `gradients`, other diffusions in `diffusions`. The
-types of their tuples tell the compiler which functions to take, so that a run compiles its own alone. Batches and
-normal noise are passed in, and the same arrays repeat a run. docs/math.md, sections 2 and 4, has the equations.
+types of their tuples tell the compiler which functions to call, so a run compiles only its own. Batches and normal
+noise are passed in, so the same arrays repeat a run. docs/math.md, sections 2 and 4, has the equations.
 
 Nothing here imports PyMC or checks bounds.
 
@@ -58,8 +58,8 @@ Array = NDArray[np.float64]
 def add_minibatch(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
     """Add ``scale · Σ_{u ∈ batch} (g_{u,i}/h_u − 1)/Σφ`` to `slope`, with h at θ = φ/Σφ.
 
-    That is O(1) for a row without a set and O(|S|) for a row with one. NaN if rounding made a probability non-positive;
-    the diffusion then rejects the update.
+    This costs O(1) for a row without a set and O(|S|) for a row with one. It adds NaN if rounding made a probability
+    non-positive; the diffusion then rejects the update.
     """
     evidence, rows, scale = gradient.evidence, gradient.rows[update], gradient.scale
     offsets, members, patterns = evidence.offsets, evidence.members, evidence.patterns
@@ -74,7 +74,7 @@ def add_minibatch(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
             mass = listed_mass(v, phi, offsets, members)
         elif v >= 0:
             mass = other_mass(v - n_sets, phi, patterns, structure)
-        # With φ in the place of θ, h is Σφ times as large. That makes the division by Σφ that the chain rule asks for.
+        # With φ in place of θ, h is Σφ times as large, which is the division by Σφ that the chain rule asks for.
         h = row_probability(u, phi, total, mass, evidence)
         by_total, by_mass = row_pull(u, scale / h if h > 0.0 else np.nan, evidence, slope)
         shared += by_total
@@ -113,13 +113,13 @@ def prior_gradient(phi, prior, floor, slope):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def least_phi(step):  # type: ignore[no-untyped-def]
-    """Return the least φ at which the slope (ρ − 1)/φ of the prior is taken.
+    """Return the smallest φ at which the slope (ρ − 1)/φ of the prior is taken.
 
     Without a bound, the diffusion with ρ ≠ 1 jumps arbitrarily far from a point close to zero. Its steps do not resolve
     distances below the width √γ of their noise, so the slope is taken no closer to zero than that. There is no error
     for ρ = 1. For ρ < 1 the prior has a mass of about (√γ)^ρ below √γ, and a reflected step holds only a part of it, so
-    that small shares come out too large. No bound mends this: of those from √γ/10 to 1.5·√γ, √γ has the least error.
-    Nor do smaller steps, of which (√γ)^ρ hardly depends. `sample` warns of it.
+    small shares come out too large. No bound fixes this: of those from √γ/10 to 1.5·√γ, √γ has the smallest error.
+    Smaller steps do not help either, as (√γ)^ρ hardly depends on them. `sample` warns of it.
     """
     return max(math.sqrt(step), TINY)
 
@@ -137,7 +137,7 @@ def advance_reflected(diffusion, rng, phi, slope, step, noise):  # type: ignore[
 
 @njit(cache=True)
 def reflect(phi, proposal):  # type: ignore[no-untyped-def]
-    """Move φ to |proposal|; return how many coordinates were reflected, or −1 where it is not finite and φ stays."""
+    """Move φ to |proposal|; return how many coordinates were reflected, or −1 if it is not finite and φ stays."""
     reach = 0.0
     for i in range(phi.size):
         reach += abs(proposal[i])
@@ -150,19 +150,23 @@ def reflect(phi, proposal):  # type: ignore[no-untyped-def]
     return reflections
 
 
-@register_diffusion("reflected", advance=advance_reflected, floor=least_phi)
-class Reflected(NamedTuple):
-    """ρ of the prior."""
+class OfPrior(NamedTuple):
+    """What a diffusion needs that rests on the prior alone: ρ."""
 
     prior: NDArray[np.float64]
 
     @classmethod
-    def build(cls, run: "Langevin") -> "Reflected":
+    def build(cls, run: "Langevin") -> "OfPrior":
         """Return the diffusion for a run."""
         return cls(run.prior)
 
 
-# One update: each function calls that of the tuple's type, in Python and when it is compiled.
+@register_diffusion("reflected", advance=advance_reflected, floor=least_phi)
+class Reflected(OfPrior):
+    """ρ of the prior."""
+
+
+# One update. Each function calls the one that belongs to the type of the tuple, in Python and in compiled code.
 
 
 def add_slope(gradient: Any, update: int, phi: Array, slope: Array) -> None:
@@ -171,7 +175,7 @@ def add_slope(gradient: Any, update: int, phi: Array, slope: Array) -> None:
 
 
 def begin(diffusion: Any, phi: Array, step: float, slope: Array) -> None:
-    """Write what the gradient of the log-likelihood is added to: the slope of the prior, or zeros."""
+    """Write the slope of the prior, or zeros, to which the gradient of the log-likelihood is then added."""
     floor = PIECES[type(diffusion)].floor
     if floor is None:
         slope[:] = 0.0
@@ -185,7 +189,7 @@ def advance(diffusion: Any, rng: np.random.Generator, phi: Array, slope: Array, 
     Returns
     -------
     int
-        How many coordinates were reflected; −1 if the step was not finite, and φ is left as it was.
+        How many coordinates were reflected; −1 if the step was not finite and φ is unchanged.
     """
     return int(PIECES[type(diffusion)].function(diffusion, rng, phi, slope, step, noise))
 
@@ -219,10 +223,8 @@ def langevin_draws(diffusion, gradient, rng, phi, steps, noise, draws, stats):  
 
     Parameters
     ----------
-    diffusion : named tuple
-        What takes a step.
-    gradient : named tuple
-        What it goes along, with batches for all T updates.
+    diffusion, gradient : named tuple
+        The pieces; the gradient with batches for all T updates.
     rng : numpy.random.Generator
         Advanced by diffusions whose noise is not normal.
     phi : array of shape (K,)
@@ -257,9 +259,9 @@ def langevin_draws(diffusion, gradient, rng, phi, steps, noise, draws, stats):  
 def loop_of(diffusion: LangevinPiece, gradient: LangevinPiece) -> Any:
     """Return the loop for two pieces.
 
-    Pieces of yours have a loop of their own, compiled anew in each process. Numba's cache on disk looks at this file
-    alone, and would run an old version of a function that you have changed since. And a compiled function takes a class
-    for another that it has seen before if both have the same name and fields.
+    Pieces from other packages have a loop of their own, which is compiled in each process. Numba's cache on disk checks
+    this file alone, so it would run an old version of a function that has changed. Also, a compiled function does not
+    distinguish a class from another of the same name and fields.
     """
     ours = all(piece.module.startswith("adobest_pp.") for piece in (diffusion, gradient))
     return langevin_draws if ours else njit(langevin_draws.py_func)
@@ -271,8 +273,8 @@ def loop_of(diffusion: LangevinPiece, gradient: LangevinPiece) -> Any:
 def metric_at(anchor: Anchor, prior: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the metric C of log-ratios at an anchor, and the lower triangular L with C = L·Lᵀ, each (K−1, K−1).
 
-    C is the inverse of the information about ln(θ_i/θ_K). Of an empty category the answers tell nothing about ln θ_i:
-    what the prior tells, the variance ψ′(ρ_i) of the logarithm of its Gamma variable, bounds the variances.
+    C is the inverse of the information about ln(θ_i/θ_K). The answers say nothing about ln θ_i of an empty category.
+    There the prior bounds the variance, by that of the logarithm of its Gamma variable, ψ′(ρ_i).
     """
     theta, k = anchor.theta, prior.size
     jacobian = (np.diag(theta) - np.outer(theta, theta))[:, : k - 1]
@@ -284,15 +286,15 @@ def metric_at(anchor: Anchor, prior: NDArray[np.float64]) -> tuple[NDArray[np.fl
 
 
 class Langevin:
-    """A gradient estimator and a diffusion on the posterior of φ, where θ = φ/Σφ, and what a chain carries along.
+    """A gradient estimator and a diffusion for the posterior of φ, where θ = φ/Σφ, and the state of a chain.
 
     Parameters
     ----------
     evidence : Evidence
         Collapsed responses.
     row_of : array of int, shape (n,), or None
-        The row of evidence of each response. None for counted answers: they are numbered in the order of the rows, and
-        no memory is needed for each.
+        The row of evidence of each response. None for counted answers: these are numbered in the order of the rows,
+        which takes no memory for each.
     prior : array of shape (K,)
         Concentration of the Dirichlet prior.
     settings : LangevinSettings
@@ -303,16 +305,16 @@ class Langevin:
     n_responses : int
         The number of responses n.
     mode : Anchor or None
-        An anchor near the mode, where a piece needs it.
+        An anchor near the mode, if a piece needs one.
     diffusion : named tuple
-        As the registered diffusion builds it for each chain.
+        Built for each chain.
     anchor : Anchor or None
-        That of control variates: the mode at first, then where the chain is if it has left its anchor.
+        The anchor of control variates: at the mode first, then at the position of a chain that has left its anchor.
     memory : array
         What the gradient estimator keeps from one block of updates to the next; empty at the start of a chain.
     """
 
-    # What a step method needs of its target; here no other variable of a model enters.
+    # A step method passes these shared variables on. No other variable of a model enters here.
     shared: dict[Any, Any] = {}  # noqa: RUF012
 
     def __init__(
@@ -346,7 +348,7 @@ class Langevin:
     def start(self, rng: np.random.Generator) -> Array:
         """Return φ for a chain to start from, with Σφ at its mean.
 
-        θ is a draw of the prior, as in the paper; or, where the mode is known, of a normal approximation there.
+        θ is a draw from the prior, as in the paper, or from a normal approximation at the mode if that is known.
         """
         phi = np.empty(self.prior.size)
         if self._rows is None:
@@ -357,15 +359,15 @@ class Langevin:
 
     @property
     def total(self) -> float:
-        """The mean of Σφ as the diffusion has it."""
+        """The mean of Σφ under the diffusion."""
         return float(self.prior.sum() + getattr(self.diffusion, "n_responses", 0.0))
 
     @property
     def log_share_variance(self) -> float:
         """The largest variance of a category's ln θ in a step of size one, at the mode; 0 without a metric.
 
-        Under a small concentration ρ, ln θ of an empty category is spread over 1/ρ below a cliff of width one. A
-        metric that suits the spread makes steps that overshoot the cliff.
+        Under a small concentration ρ, ln θ of an empty category spreads over 1/ρ below a cliff of width one. With a
+        metric that suits this spread, steps overshoot the cliff.
         """
         if self.mode is None or not hasattr(self.diffusion, "metric"):
             return 0.0
@@ -374,15 +376,11 @@ class Langevin:
         return float(np.einsum("ij,jk,ik->i", by_ratio, self.diffusion.metric, by_ratio, optimize=True).max())
 
     def estimator(self, batches: NDArray[np.int64]) -> Any:
-        """Return the gradient for batches of responses (T, m); empty ones stand for all responses, if there are any."""
+        """Return the gradient for batches of responses (T, m); empty batches mean all responses, if there are any."""
         piece = self.pieces[1] if batches.shape[1] else GRADIENTS.find("full")
-        return piece.build(self, self._rows_of(batches))
-
-    def _rows_of(self, responses: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the row of evidence of each of these responses, given by their numbers."""
         if self._row_of is not None:
-            return self._row_of[responses]
-        return np.searchsorted(self._ends, responses, side="right")
+            return piece.build(self, self._row_of[batches])
+        return piece.build(self, np.searchsorted(self._ends, batches, side="right"))
 
     def populations(self) -> tuple[int, ...]:
         """Return the numbers of responses that batches are drawn from: one."""
@@ -400,7 +398,7 @@ class Langevin:
     ) -> Array:
         """Move φ in place by all updates, write θ into `draws` (D, K), and return the stats of `langevin_draws`.
 
-        An anchor that the chain has left (see `has_left`) is replaced first, by one where φ is.
+        An anchor that the chain has left (`has_left`) is first replaced by one at φ.
         """
         steps, batches, noise = randomness
         theta = phi / phi.sum()
@@ -444,7 +442,7 @@ def sgld_chain(langevin: Langevin, n_draws: int, rng: np.random.Generator) -> It
 
 # The entry point.
 
-# The paper makes this many updates for each person that answers.
+# As many as the paper makes for each person who answers.
 UPDATES_PER_DRAW = 20
 
 

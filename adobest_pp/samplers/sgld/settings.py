@@ -1,7 +1,7 @@
-"""What a run of stochastic-gradient Langevin dynamics is set to: its steps, and which gradient and diffusion.
+"""Settings of stochastic-gradient Langevin dynamics: its steps, gradient and diffusion.
 
-With a fixed step the sampler has a bias that shrinks with the step, and never stops moving; with steps that fall
-as t^(−b), ½ < b ≤ 1, the bias vanishes in the limit [1]_, ever more slowly.
+With a fixed step the sampler keeps moving, with a bias that shrinks with the step. With steps that fall as t^(−b),
+½ < b ≤ 1, the bias vanishes in the limit [1]_, ever more slowly.
 
 References
 ----------
@@ -11,13 +11,12 @@ References
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_count, check_integer
+from adobest_pp._checks import as_numbers, check_count, check_integer, check_real
 from adobest_pp._text import brief
 from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, LangevinPiece
 
@@ -43,7 +42,7 @@ class ConstantSteps:
     step_size: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", _check_positive(self.step_size, "step_size"))
+        _make_positive(self, "step_size")
 
     def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
         """Return γ for each update."""
@@ -58,10 +57,9 @@ class DecayingSteps:
     power: float = 0.55
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _check_positive(self.scale, "scale"))
-        if not _is_number(self.power) or not 0 <= self.power <= 1:
-            raise ValueError(f"power must be a number from 0 to 1, got {brief(self.power)}")
-        object.__setattr__(self, "power", float(self.power))
+        _make_positive(self, "scale")
+        power = check_real(self.power, "power", "a number from 0 to 1", lambda x: 0 <= x <= 1)
+        object.__setattr__(self, "power", power)
 
     def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
         """Return γ for each update."""
@@ -75,13 +73,13 @@ class PaperSteps:
 
     In the online loop n = t, the number of people asked so far: this is the 0.5/t of the paper's text. On a fixed data
     set all n responses are at hand at every update, and the step is the constant 0.5/n, as in the paper's last round.
-    (Without any response, the step is that of one response.)
+    Without any response, the step is that for one response.
     """
 
     scale: float = 0.5
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _check_positive(self.scale, "scale"))
+        _make_positive(self, "scale")
 
     def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
         """Return γ for each update."""
@@ -91,17 +89,17 @@ class PaperSteps:
 
 @dataclass(frozen=True)
 class MetricSteps:
-    """Steps h of a diffusion in which the posterior has a width of about one, whatever n.
+    """Steps h for diffusions in which the posterior has a width of about one, whatever n.
 
-    With batches of m responses, whose noise adds a share of the order of h·n/m to variances, they are h·m/n; without
-    a batch size (gradients with control variates, or on all evidence) h itself.
+    The noise of batches of m responses makes variances too large by a share of the order of h·n/m, so with a batch size
+    the steps are h·m/n. Without one (gradients with control variates, or on all evidence) they are h.
     """
 
     step_size: float = 0.1
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", _check_positive(self.step_size, "step_size"))
+        _make_positive(self, "step_size")
 
     def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
         """Return γ for each update."""
@@ -110,21 +108,10 @@ class MetricSteps:
 
 
 def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
-    """Return the step size of each update, or raise ValueError if one is not a positive number.
+    """Return the step size of each update, or raise ValueError if one is not a positive, finite number.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        Any function of the update and the number of responses; one number stands for all updates.
-    update : array of int
-        Numbers of the updates, from 1.
-    n_responses : array of int
-        Responses at hand at each of them.
-
-    Returns
-    -------
-    array of float
-        Positive and finite, of the shape that `update` and `n_responses` broadcast to.
+    `schedule` may be any function of the numbers of the updates, from 1, and of the responses at hand. It may return
+    one number for all updates. The result has the shape that `update` and `n_responses` broadcast to.
     """
     shape = np.broadcast_shapes(np.shape(update), np.shape(n_responses))
     allowed = f"a function that returns positive numbers, one or of a shape that broadcasts to {shape}"
@@ -170,19 +157,10 @@ def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:
         raise ValueError(f"{allowed}, got {name} with {brief(values)}") from None
 
 
-def _check_positive(value: Any, name: str) -> float:
-    """Return a positive number as a float, or raise ValueError."""
-    if not _is_number(value) or not 0 < float(value) < math.inf:
-        raise ValueError(f"{name} must be a positive number, got {brief(value)}")
-    return float(value)
-
-
-def _is_number(value: Any) -> bool:
-    """Tell whether this is a real number that fits into double precision."""
-    try:
-        return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(float(value))
-    except OverflowError:
-        return False
+def _make_positive(schedule: Any, name: str) -> None:
+    """Make a field of a schedule a float, or raise ValueError if it is not a positive number."""
+    number = check_real(getattr(schedule, name), name, "a positive number", lambda x: 0 < x < math.inf)
+    object.__setattr__(schedule, name, number)
 
 
 # All settings of a run, and the randomness that it needs.
@@ -190,19 +168,7 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class LangevinSettings:
-    """Settings of a run; build with `LangevinSettings.of`, which checks them.
-
-    Attributes
-    ----------
-    batch_size : int or None
-        Responses in a batch; None uses all of them at every update.
-    schedule : Schedule
-        The step size of each update.
-    updates_per_draw : int
-        Updates between draws that are kept.
-    diffusion, gradient : str
-        Registered names.
-    """
+    """Settings of a run, as in `SGLD`; build them with `LangevinSettings.of`, which checks them."""
 
     batch_size: int | None
     schedule: Schedule
@@ -220,7 +186,7 @@ class LangevinSettings:
         diffusion: str = "reflected",
         gradient: str = "minibatch",
     ) -> "LangevinSettings":
-        """Check the settings. A batch of all responses (None) is the gradient on all evidence."""
+        """Check the settings. Without a batch size, the gradient is that on all evidence."""
         if step_size is not None and schedule is not None:
             raise ValueError(f"step_size must be left out where a schedule is given, got {brief(step_size)}")
         if schedule is not None and not callable(schedule):
@@ -246,8 +212,8 @@ class LangevinSettings:
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
         """Return step sizes (T,), batches of response indices (T, m) and noise (T, size) of the next T updates.
 
-        Batches are drawn with replacement, min(batch_size, n) at a time, and those of several populations stand side
-        by side. Where there is nothing to draw they are empty, which the gradients take as all responses.
+        Batches are drawn with replacement, min(batch_size, n) at a time; those of several populations are columns side
+        by side. Empty batches, without a batch size or without responses, mean all responses.
         """
         steps = evaluate_schedule(self.schedule, done + 1 + np.arange(n_updates), max(populations, default=0))
         batches = [rng.integers(0, max(n, 1), size=(n_updates, min(self.batch_size or 0, n))) for n in populations]
@@ -255,26 +221,15 @@ class LangevinSettings:
         return steps, indices, rng.standard_normal((n_updates, size))
 
     def describe(self) -> dict[str, Any]:
-        """Return plain values to store with a run, as JSON; `LangevinSettings.options` takes them back."""
-        return {
-            "batch_size": self.batch_size,
-            "schedule": schedule_settings(self.schedule),
-            "updates_per_draw": self.updates_per_draw,
-            "diffusion": self.diffusion,
-            "gradient": self.gradient,
-        }
-
-    @staticmethod
-    def options(description: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of `LangevinSettings.of` that give settings of this description."""
-        return description | {"schedule": schedule_from_settings(description["schedule"])}
+        """Return plain values to store with a run, as JSON."""
+        return vars(self) | {"schedule": schedule_settings(self.schedule)}
 
 
 def _default_steps(diffusion: LangevinPiece, gradient: LangevinPiece, batch_size: int | None) -> Schedule:
     """Return the paper's 0.5/n, or steps in units of the metric for diffusions that have one.
 
-    For mirrored dynamics 0.5/n is right as well. The curvature of the log-density of log-ratios is at most n/2, about,
-    so its discretization makes sds at most 3 % too wide.
+    For mirrored dynamics 0.5/n is right as well: the curvature of the log-density of log-ratios is at most about n/2,
+    so the discretization makes sds at most 3 % too wide.
     """
     if not diffusion.unit_steps:
         return PaperSteps()

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 Array = NDArray[np.float64]
-# Step sizes, batches and noise, as of `LangevinSettings.randomness`.
+# Step sizes, batches and noise, from `LangevinSettings.randomness`.
 Randomness = tuple[Array, NDArray[np.int64], Array]
 
 
 @dataclass_state
 class SGLDState(StepMethodState):
-    """What a chain needs to go on: besides its point and its random stream, updates made and what pieces carry."""
+    """What a chain needs to continue, besides its point and its random stream: updates made and what pieces carry."""
 
     n_updates: int
     anchor: np.ndarray | None
@@ -49,7 +49,7 @@ class SGLD(ArrayStepShared):
 
     By default it is the paper's [2]_: one update estimates the gradient of the log-posterior from a batch of responses
     drawn with replacement, takes half a step γ along it, adds noise of variance γ, and reflects what became negative
-    [1]_. There is no Metropolis correction: the error falls with the step, and for exact draws use
+    [1]_. There is no Metropolis correction, so the error falls with the step. For exact draws use
     `sample(..., "nuts")`.
 
     Parameters
@@ -57,8 +57,8 @@ class SGLD(ArrayStepShared):
     vars : variable or list of variables (or of their names), optional
         Positive, untransformed variables of the model (``default_transform=None``); all by default.
     batch_size : int or None, default 50
-        Responses in a batch (all of them at most); None uses the whole data at every update. Observed variables of
-        different lengths have a batch each, and n, for the steps, is the greatest of the lengths.
+        Responses in a batch (at most all of them); None uses all data at every update. Observed variables of different
+        lengths have a batch each, and n, for the steps, is the largest length.
     step_size : float, optional
         A constant step γ. The default, with `schedule` left out as well, is the paper's 0.5/n; for ``"log_ratio"`` and
         ``"cox_ingersoll_ross"`` it is 0.1, and 0.1·m/n with minibatches of m, whose noise grows with n.
@@ -73,11 +73,11 @@ class SGLD(ArrayStepShared):
         and ``"skew_reflected"``, ``"sghmc"``, ``"sgnht"``, ``"barker"`` and ``"amagold"`` are explained in
         `adobest_pp.samplers.sgld.diffusions`, with references.
     gradient : str, default "minibatch"
-        A registered name. ``"minibatch"`` takes a batch for the whole gradient; ``"control_variates"`` takes one for
-        what has changed since an anchor near the mode, and its noise does not grow with n; ``"svrg"`` does the same
-        from a snapshot in every period; ``"full"`` takes all evidence. With control variates, a chain that has left its
-        anchor takes another, where it is, before its next draw (`has_left`). ``"control_variates"`` does not go with
-        ``"cox_ingersoll_ross"``, whose shapes it may estimate as negative.
+        A registered name. ``"minibatch"`` estimates the whole gradient from a batch; ``"control_variates"`` estimates
+        only the change since an anchor near the mode, so that its noise does not grow with n; ``"svrg"`` does the same
+        with a new snapshot in every period; ``"full"`` takes all evidence. With control variates, a chain that has left
+        its anchor gets a new one at its position before its next draw (`has_left`). ``"control_variates"`` does not
+        work with ``"cox_ingersoll_ross"``, whose shapes it may estimate as negative.
 
     Notes
     -----
@@ -152,7 +152,7 @@ class SGLD(ArrayStepShared):
         super().__init__(values, self.estimator.shared, blocked=blocked, rng=rng)
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Start a chain: its own random stream, the first update, and the data as they are now."""
+        """Start a chain, with a random stream of its own and the current data."""
         super().setup_chain(rng, tune, draws)
         self.populations = self.estimator.populations()
         self.estimator.restart()
@@ -171,7 +171,7 @@ class SGLD(ArrayStepShared):
 
     @property
     def memory(self) -> np.ndarray:
-        """What diffusion and gradient carry from update to update, one after the other."""
+        """What the diffusion, and then the gradient, carry from update to update."""
         return np.concatenate([getattr(self.estimator.diffusion, "memory", np.empty(0)), self.estimator.memory])
 
     @memory.setter
@@ -203,7 +203,7 @@ class SGLD(ArrayStepShared):
     ) -> tuple[float, int, int]:
         """Run all updates in one compiled loop.
 
-        Diffusions that move θ alone, or Σφ under a law of their own, leave Σφ to be drawn: it is independent of θ, and
+        Diffusions that move θ alone, or that have another law for Σφ, leave Σφ to be drawn: it is independent of θ, and
         follows Gamma(Σρ) in the model.
         """
         own_total = langevin.pieces[0].floor is not None
@@ -234,28 +234,18 @@ def _check_positive_and_untransformed(values: Sequence[Any], model: "Model") -> 
             raise ValueError(f"vars must have all positive numbers as their support, got {rv.name!r}, a {rv.owner.op}")
 
 
-# The gradient of any model. It takes the indices of a batch as `Langevin.gradient` does, and gives the same numbers.
+# The gradient of any model. Like `Langevin.gradient` it takes the indices of a batch, and it gives the same numbers.
 
 
 class ModelGradient:
     """The gradient of any PyMC model with respect to some of its variables, from a batch of its data.
 
     The elementwise log-densities of the observed variables that depend on the given ones are indexed along their first
-    axis and scaled by n/m, each by its own n. Observed variables of equal length are assumed to be about the same
+    axis and scaled by n/m, each with its own n. Observed variables of equal length are assumed to describe the same
     responses, and share a batch. A scalar observation enters every gradient; without a batch size, all data do.
 
-    Parameters
-    ----------
-    variables : list
-        Value variables of the model.
-    model : pymc.Model
-        The model.
-    initial_point : dict
-        A point of the model, for shapes.
-    settings : LangevinSettings
-        Responses in a batch of each population, or all of them; and the diffusion.
-    compile_kwargs : dict
-        Passed to the PyTensor compilation.
+    `variables` are value variables of the model, `initial_point` is needed for shapes only, the batch size in
+    `settings` holds for each population, and `compile_kwargs` are passed to PyTensor.
     """
 
     def __init__(
@@ -267,10 +257,9 @@ class ModelGradient:
         compile_kwargs: dict[str, Any],
     ) -> None:
         _check_parts(settings)
-        batch_size = settings.batch_size
         self.memory = np.empty(0)
         self.shared = make_shared_replacements(initial_point, variables, model)
-        self._batch_size = batch_size
+        self._batch_size = settings.batch_size
         self._size = sum(np.size(initial_point[variable.name]) for variable in variables)
         self._piece = DIFFUSIONS.find(settings.diffusion)
         self.diffusion = self._piece.build(SimpleNamespace(prior=np.ones(self._size)))
@@ -279,7 +268,7 @@ class ModelGradient:
         (prior, *observed), joined = join_nonshared_inputs(initial_point, [prior, *observed], variables, self.shared)
         observed = [term for term in observed if joined in ancestors([term])]
         vectors = [term for term in observed if term.ndim]
-        batched = [] if batch_size is None else vectors
+        batched = [] if settings.batch_size is None else vectors
         self._n_batched = len(batched)
         inputs, slope = _slope(joined, prior, batched, [term for term in observed if term not in batched])
         options = {"on_unused_input": "ignore", **compile_kwargs}
@@ -287,32 +276,28 @@ class ModelGradient:
         self._slope.trust_input = True
         self._dtype = joined.dtype
         self._lengths = compile_graph([joined], [term.shape[0] for term in vectors], **options)
-        self._n = self._read_lengths()
-
-    def _read_lengths(self) -> list[int]:
-        return [int(length) for length in self._lengths(np.ones(self._size, dtype=self._dtype))]
+        self.populations()
 
     def populations(self) -> tuple[int, ...]:
-        """Read the lengths of the observed data as they are now (they may be `pymc.Data` that have changed)."""
-        self._n = self._read_lengths()
+        """Read the current lengths of the observed data, which may be `pymc.Data` that have changed."""
+        self._n = [int(length) for length in self._lengths(np.ones(self._size, dtype=self._dtype))]
         return tuple(dict.fromkeys(self._n))
 
     def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
-        """Return the gradient estimated from a batch, one population's after the other; an empty one stands for all."""
+        """Return the gradient estimated from a batch, in which populations follow each other; empty means all data."""
         point = phi.astype(self._dtype, copy=False)
         if not self._n_batched:
             return np.asarray(self._slope(point, np.asarray(floor)), dtype=np.float64)
         lengths = list(dict.fromkeys(self._n))
-        if batch.size == 0:
-            parts = [np.arange(n) for n in lengths]
-        else:
+        parts = [np.arange(n) for n in lengths]
+        if batch.size:
             parts = np.split(batch, np.cumsum([min(self._batch_size or n, n) for n in lengths[:-1]]))
         chosen = [parts[lengths.index(n)] for n in self._n]
         scales = [np.asarray(n / max(part.size, 1)) for n, part in zip(self._n, chosen, strict=True)]
         return np.asarray(self._slope(point, np.asarray(floor), *chosen, *scales), dtype=np.float64)
 
     def restart(self) -> None:
-        """Nothing is remembered of a chain."""
+        """Do nothing: a chain has no state here."""
 
     def updates(self, rng: np.random.Generator, phi: Array, randomness: Randomness) -> tuple[float, int, int]:
         """Run the updates one by one."""
@@ -328,7 +313,7 @@ class ModelGradient:
 
 
 def _check_parts(settings: LangevinSettings) -> None:
-    """Raise ValueError for settings that only the posterior of one Dirichlet given private answers has."""
+    """Raise ValueError for settings that work only for the posterior of one Dirichlet given private answers."""
     rule = "for a model that is not frequency_model(responses, surrogate=True)"
     if DIFFUSIONS.find(settings.diffusion).floor is None:
         raise ValueError(f"diffusion must be one of φ, such as 'reflected', {rule}, got {settings.diffusion!r}")

@@ -1,13 +1,13 @@
-"""The gradient of the log-likelihood, on all evidence or by control variates that leave a batch little to estimate.
+"""The gradient of the log-likelihood, on all evidence or with control variates that leave little to a batch.
 
 At an anchor θ̂ the gradient and the information are summed over all n answers once. With δ = θ − θ̂ and r = g·δ/ĥ the
 relative change of an answer's probability, g/h = (g/ĥ)·(1 − r + r²/(1+r)) exactly, so
 
     Σ g/h = ∇(θ̂) − I(θ̂)·δ + Σ (g/ĥ)·r²/(1+r),
 
-and only the last sum is estimated, from m rows drawn by their counts: n/m times theirs. The estimate is unbiased
-whatever the anchor, and its error is of second order in r. First-order control variates [1]_ leave (g/ĥ)·r/(1+r) to
-the batch, whose error is larger by 1/r; the expansion to second order is that of [2]_.
+and only the last sum is estimated, as n/m times that of m rows, drawn with probability proportional to their counts.
+The estimate is unbiased whatever the anchor, and its error is of second order in r. First-order control variates [1]_
+leave (g/ĥ)·r/(1+r) to the batch, whose error is larger by 1/r; the expansion to second order is that of [2]_.
 
 Rows here leave out their `base`: it adds the same to every category, which does not matter on the simplex.
 
@@ -37,11 +37,10 @@ from adobest_pp.transforms import add_structured, blocks, structured_masses
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
-# Sums may be taken in any order: loops of products then use all lanes of the processor.
+# Sums may be taken in any order, so that loops of products are vectorized.
 REORDER = {"reassoc", "contract", "nsz"}
 
-
-# The most entries of rows written out.
+# The most entries of rows that are written out.
 MOST_ENTRIES = 1 << 24
 
 
@@ -69,20 +68,16 @@ class Rows(NamedTuple):
     numbers : array of shape (U, 4)
         base, own, inside and count.
     places : array of int, shape (U, 4)
-        The category, the set (past the last for none), and where its members begin and end.
-    members, offsets : array of int
-        The V sets, as in `Evidence`.
-    patterns : array of shape (D, K)
-        As in `Evidence`; a row that has one has its number behind those of the sets.
-    structure : array of int
-        As in `Evidence`; the numbers of its sets follow those of the patterns.
+        The category, the set (for none, the number after the last), and where its members begin and end.
+    members, offsets, patterns, structure
+        As in `Evidence`. The numbers of patterns follow those of the sets, and those of structured sets come last.
     threshold, alias : array of shape (U,)
-        Rows drawn by their counts: row u stays u below its threshold, and is its alias above it.
+        The alias table for drawing rows by their counts: below its threshold, row u stays u; above, it is its alias.
     n_responses : float
         n.
     packed : array of shape (n, ⌈K/8⌉)
-        Where answers are too many to lay out (`PackedSets`): the packed bits of each, and a single row above with what
-        they share. Elsewhere empty.
+        If answers are too many to lay out (`PackedSets`), the packed bits of each; what they share is in a single row
+        above. Otherwise empty.
     """
 
     numbers: NDArray[np.float64]
@@ -98,7 +93,7 @@ class Rows(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """θ̂ and what was summed over all answers there.
+    """θ̂ and the sums over all answers there.
 
     Attributes
     ----------
@@ -138,7 +133,7 @@ def rows_of(evidence: Evidence | PackedSets) -> Rows:
 
 
 def _rows_of_packed(sets: PackedSets) -> Rows:
-    """Return rows whose sets stay packed, wherever they are."""
+    """Return rows whose sets stay packed, in memory or in a file."""
     n = float(len(sets.packed))
     return Rows(
         np.array([[1.0, 0.0, sets.inside, n]]),
@@ -155,7 +150,7 @@ def _rows_of_packed(sets: PackedSets) -> Rows:
 
 
 def anchor_at(theta: NDArray[np.float64], evidence: Evidence | PackedSets, rows: Rows) -> Anchor:
-    """Return the anchor at θ: one pass over all rows, O(|S|²) for each, or O(K²) where sets are only numbered."""
+    """Return the anchor at θ: one pass over all rows, O(|S|²) for each, or O(K²) if sets are only numbered."""
     if isinstance(evidence, PackedSets):
         return Anchor(theta.copy(), *packed_moments(theta, evidence), np.zeros((1, 2)))
     relative = rows.numbers[:, 1:3] / row_probabilities(theta, evidence)[:, None]
@@ -166,7 +161,7 @@ def anchor_at(theta: NDArray[np.float64], evidence: Evidence | PackedSets, rows:
 
 
 def no_anchor(theta: NDArray[np.float64], rows: Rows) -> Anchor:
-    """Return θ as an anchor that nothing was summed at: all that gradients on the whole evidence need."""
+    """Return θ as an anchor without sums, for gradients on all evidence."""
     return Anchor(theta.copy(), np.zeros(theta.size), np.zeros((0, 0)), np.zeros((len(rows.numbers), 2)))
 
 
@@ -176,23 +171,23 @@ def _structured_moments(
     """Return Σ count·g/h and Σ count·g·gᵀ/h² from the rows written out without their base."""
     if evidence.n_rows * theta.size > MOST_ENTRIES:
         raise ValueError(
-            f"the information of {theta.size:,} categories about each other is too much to compute: use 'sgld_cv' or "
-            "'nuts', which do not need it"
+            f"the information matrix of {theta.size:,} categories is too much to compute: use 'sgld_cv' or 'nuts', "
+            "which do not need it"
         )
     h = row_probabilities(theta, evidence)
     scaled = evidence._replace(base=np.zeros_like(evidence.base)).matrix() / h[:, None]
     return evidence.count @ scaled, (scaled * evidence.count[:, None]).T @ scaled
 
 
-# Standard deviations of χ² by which a chain must be further from its anchor than a normal posterior would have it.
+# How many standard deviations of χ² beyond its mean a chain may be from its anchor.
 FAR = 5.0
 
 
 def has_left(theta: NDArray[np.float64], anchor: Anchor) -> bool:
-    """Tell whether θ is so far from the anchor that another serves better.
+    """Tell whether θ is so far from the anchor that another is better.
 
     With δ = θ − θ̂ and the information I at the anchor, δᵀIδ follows χ² with K − 1 degrees of freedom if the posterior
-    is normal with its mean there. The chain has left where that exceeds its mean by `FAR` standard deviations.
+    is normal with its mean there. The chain has left if that exceeds its mean by `FAR` standard deviations.
     """
     delta = theta - anchor.theta
     freedom = theta.size - 1
@@ -201,47 +196,35 @@ def has_left(theta: NDArray[np.float64], anchor: Anchor) -> bool:
 
 @njit(cache=True, error_model="numpy")
 def _moments(k, relative, rows):  # type: ignore[no-untyped-def]
-    """Return Σ count·g/h and Σ count·g·gᵀ/h², of rows without their base."""
+    """Return Σ count·g/h and Σ count·g·gᵀ/h², of rows without their base; the latter is summed above its diagonal."""
     numbers, places, members, patterns = rows.numbers, rows.places, rows.members, rows.patterns
     first_pattern = rows.offsets.size - 1
     gradient, upper = np.zeros(k), np.zeros((k, k))
     for u in range(len(relative)):
         weight, own, inside = numbers[u, 3], relative[u, 0], relative[u, 1]
-        _add_moments(weight, own, inside, places[u, 0], places[u, 2], places[u, 3], members, gradient, upper)
-        v = places[u, 1]
+        y, v, begin, end = places[u, 0], places[u, 1], places[u, 2], places[u, 3]
+        gradient[y] += weight * own
+        upper[y, y] += weight * own * own
+        square, cross = weight * inside * inside, weight * own * inside
+        for a in range(begin, end):
+            i = members[a]
+            gradient[i] += weight * inside
+            if own != 0.0:
+                upper[min(i, y), max(i, y)] += cross * (2.0 if i == y else 1.0)
+            row = upper[i]
+            for b in range(a, end):
+                row[members[b]] += square
         if first_pattern <= v < first_pattern + len(patterns):
-            y, pattern = places[u, 0], patterns[v - first_pattern]
+            pattern = patterns[v - first_pattern]
             for i in range(k):
                 gradient[i] += weight * inside * pattern[i]
                 upper[min(i, y), max(i, y)] += weight * own * inside * pattern[i] * (2.0 if i == y else 1.0)
                 for j in range(i, k):
                     upper[i, j] += weight * inside * inside * pattern[i] * pattern[j]
-    _mirror(upper)
-    return gradient, upper
-
-
-@njit(cache=True, error_model="numpy")
-def _add_moments(weight, own, inside, y, begin, end, members, gradient, upper):  # type: ignore[no-untyped-def]
-    """Add weight·g/h and, above the diagonal and on it, weight·g·gᵀ/h² of a row with own/h and inside/h."""
-    gradient[y] += weight * own
-    upper[y, y] += weight * own * own
-    square, cross = weight * inside * inside, weight * own * inside
-    for a in range(begin, end):
-        i = members[a]
-        gradient[i] += weight * inside
-        if own != 0.0:
-            upper[min(i, y), max(i, y)] += cross * (2.0 if i == y else 1.0)
-        row = upper[i]
-        for b in range(a, end):
-            row[members[b]] += square
-
-
-@njit(cache=True)
-def _mirror(upper):  # type: ignore[no-untyped-def]
-    """Copy what is above the diagonal below it."""
-    for i in range(len(upper)):
+    for i in range(k):
         for j in range(i):
             upper[i, j] = upper[j, i]
+    return gradient, upper
 
 
 # The gradient.
@@ -296,7 +279,7 @@ def taylor_gradient(theta, center, gradient, information, delta, slope):  # type
 
 @njit(cache=True, inline="always")
 def draw_row(state, threshold, alias):  # type: ignore[no-untyped-def]
-    """Return a row, drawn by its count. Without a branch, which would be mispredicted."""
+    """Return a row, drawn by its count. There is no branch, which would be mispredicted."""
     word = next_word(state)
     u = np.int64(((word >> _HALF) * np.uint64(alias.size)) >> _HALF)
     other = np.int64(alias[u])
@@ -326,13 +309,13 @@ def add_batch(state, batch, n, delta, relative, places, members, threshold, alia
             slope[members[j]] += pull
 
 
-# Answers that are their support sets, kept as packed bits: the same, without laying them out.
+# The same for answers that are support sets, kept as packed bits.
 #
-# An answer takes ⌈K/8⌉ bytes, which may be in a memory-mapped file. Batches are read where they are drawn; the anchor
-# takes one pass over all of them, in parts that do not depend on the machine, so that sums are the same to the last bit
-# everywhere.
+# An answer takes ⌈K/8⌉ bytes, which may be in a memory-mapped file. A batch reads only its own answers. The anchor
+# takes one pass over all answers, in parts that do not depend on the machine, so that sums are the same everywhere, to
+# the last bit.
 
-# Parts that a pass over all sets is made in.
+# The parts of a pass over all sets.
 _PARTS = 64
 
 
@@ -359,7 +342,7 @@ def packed_moments(theta: NDArray[np.float64], sets: PackedSets) -> tuple[NDArra
 
 @njit(cache=True, inline="always")
 def _members(row, k, members):  # type: ignore[no-untyped-def]
-    """Write the members of a packed set, and return how many there are. Without branches, as bits are random."""
+    """Write the members of a packed set, and return their number. There are no branches, as bits are random."""
     count = 0
     for i in range(k):
         members[count] = i
@@ -406,14 +389,14 @@ def add_packed_batch(state, batch, inside, hat, delta, packed, slope):  # type: 
             slope[members[a]] += pull
 
 
-# Where a posterior is, roughly: a θ near its mode, and draws of θ to start pilots from.
+# Roughly where a posterior is: a θ near its mode, and draws of θ to start pilots from.
 
-# Rows and iterations that the estimate of θ is made from: a pilot makes up for what they leave out.
+# Rows and iterations for the estimate of θ. Pilots correct it.
 ROWS, ITERATIONS = 20_000, 100
 NEWTON_STEPS = 3
-# Of those towards a prior that outweighs the answers, and the change of a share at which they end.
+# Newton steps towards a prior that outweighs the answers, and the relative change of a share at which they end.
 MOST_STEPS, SMALL_CHANGE = 20, 0.01
-# The sum of folded draws, on average, from which on folding has moved them too far; and rounds of moves instead.
+# If the sum of folded draws is larger on average, folding has moved them too far. Then there are moves, in rounds.
 MOST_SUM, SWEEPS = 2.0, 10
 
 
@@ -427,8 +410,8 @@ def initial_draws(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return draws (N, K) of the normal approximation at an estimate of θ, folded to be positive, and its sds (K,).
 
-    Where only sums of many shares are known, folding each of them makes their sum too large by far. Then draws are
-    moved instead, between two shares at a time.
+    If only sums of many shares are known, folding each share makes their sum far too large. Then draws are made by
+    moves between two shares at a time.
     """
     k = prior.size
     theta = _towards_prior(near_mode(evidence, prior, rng, iterations), evidence, rows, prior)
@@ -450,7 +433,7 @@ def initial_draws(
 def _moved(
     theta: NDArray[np.float64], precision: NDArray[np.float64], n_draws: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return draws (N, K) of the normal law around θ among positive shares that sum to one, by Gibbs moves of pairs."""
+    """Return draws (N, K) of the normal law around θ on positive shares that sum to one, by Gibbs moves of pairs."""
     draws, slopes = np.tile(theta, (n_draws, 1)), np.zeros((n_draws, theta.size))
     for _ in range(SWEEPS):
         order = rng.permutation(theta.size)
@@ -468,11 +451,11 @@ def _truncated(
     center: NDArray[np.float64], sd: float, highest: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return normal draws that are from 0 to `highest`."""
-    # The tail that is farther out is taken as the lower one, where doubles tell small probabilities apart.
+    # The farther tail is made the lower one, where doubles resolve small probabilities.
     flipped = center < highest / 2
     mean = np.where(flipped, highest - center, center)
     low, high = ndtr(-mean / sd), ndtr((highest - mean) / sd)
-    # Doubles hold no probability that is more than 37 sds out: there the nearest end is all that is left.
+    # Probabilities more than 37 sds out underflow: there the draw is the nearest end.
     found = np.where(high > 0, mean + sd * ndtri(low + rng.random(len(mean)) * (high - low)), highest)
     found = np.clip(found, 0, highest)
     return np.where(flipped, highest - found, found)
@@ -481,7 +464,7 @@ def _truncated(
 def near_mode(
     evidence: Evidence | PackedSets, prior: NDArray[np.float64], rng: np.random.Generator, iterations: int = ITERATIONS
 ) -> NDArray[np.float64]:
-    """Return θ near the mode of its posterior: nearly the most likely one, drawn towards the prior mean."""
+    """Return θ near the mode of its posterior: nearly the maximum of the likelihood, drawn towards the prior mean."""
     n = evidence.n_responses
     if n == 0:
         return prior / prior.sum()
@@ -492,7 +475,7 @@ def near_mode(
 
 
 def _nearer(theta: NDArray[np.float64], sets: PackedSets, prior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return θ after steps of Newton's method on all answers: a part of many leaves the mode many sds away."""
+    """Return θ after steps of Newton's method on all answers: an estimate from a few may be many sds from the mode."""
     basis = zero_sum_basis(theta.size)
     for _ in range(NEWTON_STEPS):
         gradient, information = packed_moments(theta, sets)
@@ -515,7 +498,7 @@ def _towards_prior(
         anchor = anchor_at(theta, evidence, rows)
         precision = basis @ (anchor.information + np.diag(pull / theta**2)) @ basis.T + np.eye(len(basis))
         change = basis.T @ np.linalg.solve(precision, basis @ (anchor.gradient + pull / theta))
-        # No share changes by more than half of itself, as the method trusts a pull that is 1/θ.
+        # No share changes by more than half of itself, as the linear approximation of the pull 1/θ holds only nearby.
         length = min(1.0, 0.5 / np.abs(change / theta).max()) if change.any() else 1.0
         theta = theta + length * change
         if length == 1.0 and np.abs(change / theta).max() < SMALL_CHANGE:
@@ -523,14 +506,14 @@ def _towards_prior(
     return theta / theta.sum()
 
 
-# First draws where K² numbers are too many: each share by itself, as answers say little about any two together.
+# First draws if K² numbers are too many: each share by itself, as answers say little about any two together.
 #
-# One step of Fisher scoring from nearly the most likely θ, with the diagonal of the information, gives each share an
-# estimate d with an sd. Under a Dirichlet(ρ) prior shares are Gamma(ρ_i) numbers of a given sum: nearly independent
-# where there are many, with the scale 1/Σρ. So the draws have the density Gamma(θ; ρ_i, 1/Σρ)·N(d; θ, sd²), on the
-# quantiles of the Gamma law.
+# One step of Fisher scoring from near the maximum of the likelihood, with the diagonal of the information, gives each
+# share an estimate d with an sd. Under a Dirichlet(ρ) prior shares are Gamma(ρ_i) variables with a given sum. If there
+# are many, they are nearly independent, with the scale 1/Σρ. So the draws have the density
+# Gamma(θ; ρ_i, 1/Σρ)·N(d; θ, sd²), on the quantiles of the Gamma law.
 
-# Quantiles, as normal numbers.
+# Quantiles, as normal scores.
 _NODES = np.linspace(-8.0, 8.0, 641)
 # A share is held if its estimate is this many sds above zero.
 _FAR_OUT = 4.0
@@ -551,21 +534,16 @@ def separate_draws(
     # Estimates sum to one, as unbiased ones do.
     estimate = theta + (slope - (slope * sd**2).sum() / (sd**2).sum()) * sd**2
     draws = np.empty((n_draws, k))
-    for rho, places in _alike(prior):
-        law, uniforms = _quantiles(rho, float(prior.sum())), rng.random((n_draws, places.size))
+    for rho in np.unique(prior):
+        places = np.flatnonzero(prior == rho)
+        law, uniforms = _quantiles(float(rho), float(prior.sum())), rng.random((n_draws, places.size))
         draws[:, places] = _draw_separately(estimate[places], sd[places], *law, uniforms)
-    # The quantiles are too far apart for a share that is held, and the prior hardly matters to it.
+    # For a share that is held the quantiles are too far apart, and the prior hardly matters.
     held = estimate > _FAR_OUT * sd
     draws[:, held] = np.abs(estimate[held] + sd[held] * rng.standard_normal((n_draws, int(held.sum()))))
     draws /= draws.sum(axis=1, keepdims=True)
-    # What a share is that stands out: at least half of its sd, or of what the prior says of such a share.
+    # The size of a share that stands out is at least half of its sd, or of its mean under the prior.
     return draws, np.minimum(sd, (1 + prior) / prior.sum()) / 2
-
-
-def _alike(prior: NDArray[np.float64]) -> list[tuple[float, NDArray[np.int64]]]:
-    """Return the distinct concentrations, each with its categories."""
-    distinct, index = np.unique(prior, return_inverse=True)
-    return [(float(rho), np.flatnonzero(index == i)) for i, rho in enumerate(distinct)]
 
 
 def _quantiles(rho: float, total: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -597,7 +575,7 @@ def _draw_separately(estimate, sd, values, weights, uniforms):  # type: ignore[n
 
 
 def some_rows(evidence: Evidence, rng: np.random.Generator) -> Evidence:
-    """Return a random part of much evidence, with rows drawn by their counts."""
+    """Return a random part of evidence with many rows, which are drawn by their counts."""
     if evidence.n_rows <= ROWS or len(evidence.patterns) or evidence.structure.size:
         return evidence
     places = np.searchsorted(np.cumsum(evidence.count), rng.integers(evidence.n_responses, size=ROWS), side="right")

@@ -1,12 +1,12 @@
 """Underdamped Langevin dynamics in coordinates in which a posterior under a Dirichlet(ρ) prior is nearly normal.
 
 **The coordinates.** θ = φ/Σφ with φ_i = s_i·Q_i(z_i), where Q_i takes a standard normal number to the same quantile of
-Gamma(ρ_i, 1). The density of the Dirichlet is then exp(−z²/2) but for the factor e^(φ_i/s_i) of each category, so its
-singularities at θ_i = 0, cliffs of 1/ρ in log-ratios, are gone; and φ is nearly linear in z where a category is held,
-so that a linear constraint on θ, which is what answers are, stays nearly linear. In log-ratios such a constraint bends,
-and a direction that the answers tell precisely turns with the others: no constant metric serves there.
+Gamma(ρ_i, 1). The density of the Dirichlet is then exp(−z²/2) times a factor e^(φ_i/s_i) for each category, so its
+singularities at θ_i = 0, cliffs of 1/ρ in log-ratios, are gone. And φ is nearly linear in z where a category is held,
+so the linear constraints on θ that answers give stay nearly linear. In log-ratios such a constraint bends: a direction
+that the answers determine precisely turns as the other coordinates change, and no constant metric fits.
 
-The sum T = Σφ tells nothing about θ, and its law is free: here ln T ~ N(0, τ²), which makes the density of φ
+The sum T = Σφ says nothing about θ, and its law is free: here ln T ~ N(0, τ²), which makes the density of φ
 
     Π φ_i^(ρ_i−1) · T^(−Σρ) · exp(−(ln T)²/(2τ²)) · P(answers | φ/T),
 
@@ -14,13 +14,13 @@ under which θ has its posterior exactly: Πφ^(ρ−1)dφ is Πθ^(ρ−1)dθ t
 of φ itself, T is no stiff direction. This is the Gamma surrogate of the paper's section 4 with another law of the sum,
 on the marginal transform of Gaussian copulas.
 
-The chain moves x, with z = center + factor·x and factor·factorᵀ the covariance of z: nearly standard normal itself.
+The chain moves x, which is nearly standard normal: z = center + factor·x, and factor·factorᵀ is the covariance of z.
 With thousands of categories the factor is diagonal: an answer says little about any two of them together, and K²
 numbers would cost more than the gradient.
 
 **The dynamics** are the splitting BAOAB [1]_, with any gradient estimator and one gradient for each update. For a
-normal target the positions are distributed exactly, whatever the step, so that the bias of a nearly normal one is small
-at long steps; reflected or overdamped dynamics have no such property.
+normal target the positions are distributed exactly, whatever the step, so for a nearly normal one the bias is small at
+long steps. Reflected or overdamped dynamics have no such property.
 
 References
 ----------
@@ -53,18 +53,18 @@ from adobest_pp.transforms import n_structured
 
 # Coordinates.
 
-# The grid of z for the tables of quantiles, and its points in a unit: cubics between them are good to 1e-7.
+# The grid of z for the tables of quantiles, and its points per unit: cubics between them are accurate to 1e-7.
 LOWEST, HIGHEST, PER_UNIT = -16.0, 14.0, 32
-# Of a sum with a spread beyond this, rays from the origin are no longer parallel.
+# The largest τ: with a larger spread of the sum, rays from the origin are no longer parallel.
 LARGEST_TOTAL_SD = 0.3
-# The logarithm of a quantile below which only its power law is left in double precision.
+# If the logarithm of a quantile is below this, only its power law is left in double precision.
 POWER_LAW = -36.0
 # The smallest share that counts as above zero, and the smallest variance of z.
 SMALLEST, SMALLEST_VARIANCE = 1e-300, 1e-10
 
 
 class Coordinates(NamedTuple):
-    """What takes x to θ. Kernels take it as one argument.
+    """The map from x to θ. Kernels take it as one argument.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Coordinates(NamedTuple):
     table_index : array of int, shape (K,)
         The table of each category.
     shape : array of shape (K,)
-        The shape of the Gamma law whose quantiles they are: ρ, or near it where it is learned.
+        The shape of the Gamma law of these quantiles: ρ, or near it if it is learned.
     log_scale : array of shape (K,)
         ln s.
     total_sd : float
@@ -109,8 +109,8 @@ def _table(rho: float) -> NDArray[np.float64]:
     slopes = np.exp(log_normal - rho * logs + np.exp(logs) + special.gammaln(rho)) / PER_UNIT
     rise, first, second = np.diff(logs), slopes[:-1], slopes[1:]
     cubics = np.stack([logs[:-1], first, 3 * rise - 2 * first - second, first + second - 2 * rise], axis=1)
-    # Below the grid ln Q is nearly −z²/(2ρ). A cubic would fall faster, which drives chains on to minus infinity where
-    # a learned concentration is far below ρ and the slope of the prior hardly holds them.
+    # Below the grid ln Q is nearly −z²/(2ρ). A cubic would fall faster, and drive chains to minus infinity if a learned
+    # concentration is far below ρ, where the slope of the prior hardly holds them.
     cubics[0, 3] = 0.0
     return cubics
 
@@ -121,7 +121,7 @@ def write_theta(z, tables, table_index, log_scale, rates, logs, spare, theta):  
     last = tables.shape[1] - 1
     for i in range(z.size):
         place = (z[i] - LOWEST) * PER_UNIT
-        # Beyond the grid its outermost cubics go on; what is no number takes the first.
+        # Beyond the grid its outermost cubics continue; NaN takes the first.
         cell = int(place) if 0.0 <= place < last else (last if place >= last else 0)
         t, row = place - cell, table_index[i]
         linear, square, cube = tables[row, cell, 1], tables[row, cell, 2], tables[row, cell, 3]
@@ -146,20 +146,20 @@ def coordinates_of(
 ) -> tuple[Coordinates, NDArray[np.float64]]:
     """Return coordinates that suit draws of θ (N, K), and x of each draw, with a sum T drawn for it.
 
-    The scale of a category is E θ²/(E θ·(ρ+1)), which is s where θ is s·Gamma(ρ). The size E θ²/E θ, about θ where it
-    is held, is at least `least_size`, for draws that have not yet seen a category held. The covariance of z is that of
-    the draws, drawn towards its diagonal where they are few for the number of categories, or its `diagonal` alone.
+    The scale of a category is E θ²/(E θ·(ρ+1)), which is s if θ is s·Gamma(ρ). The size E θ²/E θ, which is about θ if
+    the category is held, is at least `least_size`, in case it is not yet held in any draw. The covariance of z is that
+    of the draws, shrunk towards its diagonal if they are few for the number of categories, or its `diagonal` alone.
     """
     n, k = theta.shape
     tables, index = quantile_tables(shape)
     size = np.maximum((theta**2).mean(axis=0) / np.maximum(theta.mean(axis=0), SMALLEST), least_size)
-    # The floor is divided as well: one of the scale itself is above θ/ρ where ρ is large, and all z would then stand at
-    # the lower end of the tables.
+    # The lower bound is divided as well: as a bound of the scale itself it would exceed θ/ρ for large ρ, and all z
+    # would be at the lower end of the tables.
     scale = size / (1 + shape)
     least_total_sd = np.sqrt((least_size**2).sum())
     total_sd = float(min(max(np.sqrt(theta.var(axis=0).sum()), least_total_sd), LARGEST_TOTAL_SD))
-    # A diagonal factor is that of shares given the sum: T moves all of φ together, which no diagonal can follow, and
-    # does not need to, as θ does not depend on it.
+    # A diagonal factor is that of shares given the sum. T moves all of φ together, which no diagonal can follow, and
+    # need not follow, as θ does not depend on it.
     total = np.ones((n, 1)) if diagonal else np.exp(total_sd * rng.standard_normal((n, 1)))
     z = _z_of(np.log(np.maximum(theta * total, SMALLEST)) - np.log(scale), tables, index)
     center = z.mean(axis=0)
@@ -191,13 +191,13 @@ def _z_of(logs: NDArray[np.float64], tables: NDArray[np.float64], index: NDArray
     return z
 
 
-# Exponentials of a whole array at once: arithmetic that the compiler can do in all lanes, unlike calls of `math.exp`.
+# Exponentials of a whole array at once: arithmetic that the compiler can vectorize, unlike calls of `math.exp`.
 #
-# e^x = 2^k·e^r with k the nearest integer to x/ln 2 and |r| ≤ ln 2/2 (Cody & Waite), and e^r its Taylor polynomial of
+# e^x = 2^k·e^r with k the nearest integer to x/ln 2 and |r| ≤ ln 2/2 (Cody & Waite). e^r is its Taylor polynomial of
 # degree 12, whose error is below half a unit in the last place. Adding 1.5·2⁵² puts k into the last bits of a double,
-# from where it is moved to the exponent's.
+# from where it is moved to those of the exponent.
 
-# The range in which 2^k is a normal number; what is beyond has the exponential of its end.
+# The range in which 2^k is a normal number. A number beyond it gets the exponential of the nearer end.
 LOWEST_EXPONENT, HIGHEST_EXPONENT = -708.0, 709.0
 SHIFT = 6755399441055744.0
 LOG2_E = 1.4426950408889634
@@ -209,7 +209,7 @@ _EXPONENT, _BIAS = np.int64(52), np.int64(1023)
 
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
 def write_exponentials(x, shifted, out):  # type: ignore[no-untyped-def]
-    """Write e^x into `out`; `shifted`, of the same size, is overwritten. What is no number stays none."""
+    """Write e^x into `out`; `shifted`, of the same size, is overwritten. NaN stays NaN."""
     for i in range(x.size):
         clipped = x[i]
         clipped = LOWEST_EXPONENT if clipped < LOWEST_EXPONENT else clipped
@@ -230,14 +230,14 @@ def write_exponentials(x, shifted, out):  # type: ignore[no-untyped-def]
 
 # The concentration of a learned prior, θ ~ Dirichlet(a, …, a) with ln a normal, given θ: by slice sampling [2]_.
 #
-# Thousands of shares that are lost in the noise tell it to within 1/√K, so that it hardly moves. Where coordinates are
-# diagonal, it also moves together with them, as in `blocks`, which has the same φ, T and density.
+# Thousands of shares that are lost in the noise determine it to within 1/√K, so it hardly moves. If coordinates are
+# diagonal, it also moves together with the shares, as in `blocks`, which has the same φ, T and density.
 
-# The first interval of a slice, in units of ln a; the largest |ln a| that is a number as a.
+# The first interval of a slice, in units of ln a; the largest |ln a| for which a is a double.
 WIDTH, LARGEST = 0.5, 690.0
-# Of the inverse of a cubic, from a linear guess.
+# Steps for the inverse of a cubic, from a linear guess.
 NEWTON_STEPS = 6
-# Updates of θ between two of a.
+# Updates of θ between two updates of a.
 REFRESH = 4
 
 
@@ -247,15 +247,15 @@ class Prior(NamedTuple):
     Attributes
     ----------
     weights : array of shape (K,)
-        The concentrations themselves where they are given, and ones where a is learned.
+        The concentrations themselves if they are given, and ones if a is learned.
     log_scale : array of shape (1,)
-        ln a, which kernels change where it is learned; 0 otherwise.
+        ln a, which kernels change if it is learned; 0 otherwise.
     learned : bool
         Whether a is learned.
     mean, sd : float
         Of ln a a priori.
     stiff_from, stiffness : float
-        Of the curvature of ln p(θ), which grows with a: from where on, and how fast, it asks for shorter steps.
+        The curvature of ln p(θ) grows with a: the a beyond which steps must be shorter, and how fast they shrink.
     """
 
     weights: NDArray[np.float64]
@@ -269,9 +269,9 @@ class Prior(NamedTuple):
 
 @njit(cache=True)
 def step_at(a, step, stiff_from, stiffness):  # type: ignore[no-untyped-def]
-    """Return the step where the concentration is a: shorter by the root of the curvature beyond `stiff_from`.
+    """Return the step at concentration a: beyond `stiff_from` it shrinks with the root of the curvature.
 
-    It holds until a changes, so θ given a keeps its law.
+    The step is constant until a changes, so θ given a keeps its law.
     """
     return step / math.sqrt(1.0 + stiffness * (a - stiff_from)) if a > stiff_from else step
 
@@ -290,7 +290,7 @@ def log_density(log_a, k, sum_of_logs, mean, sd):  # type: ignore[no-untyped-def
 def draw_log_concentration(state, log_a, k, sum_of_logs, mean, sd):  # type: ignore[no-untyped-def]
     """Return ln a after one update that leaves p(ln a | θ) invariant."""
     level = log_density(log_a, k, sum_of_logs, mean, sd) + math.log1p(-uniform(state))
-    # A chain that has left the finite numbers stays where it is, for its caller to find.
+    # A chain that is no longer finite stays where it is; the caller notices it.
     if not math.isfinite(level):
         return log_a
     low = log_a - WIDTH * uniform(state)
@@ -311,7 +311,7 @@ def draw_log_concentration(state, log_a, k, sum_of_logs, mean, sd):  # type: ign
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def move_along(state, x, coordinates, log_a, law, width, separate, evidence):  # type: ignore[no-untyped-def]
-    """Move ln a and shares that are not held by one move of `blocks`; return whether it was accepted and x changed."""
+    """Move ln a and the shares that are not held, as in `blocks`; return whether it was accepted and x changed."""
     tables, table_index, log_scale = coordinates.tables, coordinates.table_index, coordinates.log_scale
     center, sds, k = coordinates.center, coordinates.factor[0], x.size
     logs, spare, phi, theta = np.empty(k), np.empty(k), np.empty(k), np.empty(k)
@@ -341,7 +341,7 @@ def _normal_of(level, table):  # type: ignore[no-untyped-def]
         else:
             high = middle - 1
     rise, linear, square, cube = level - table[low, 0], table[low, 1], table[low, 2], table[low, 3]
-    # Below the grid the first cell goes on as a quadratic, which this starts at the root of.
+    # Below the grid the first cell continues as a quadratic; start at its root.
     t = rise / linear if rise >= 0.0 else 2.0 * rise / (linear + math.sqrt(max(linear**2 + 4.0 * square * rise, 0.0)))
     for _ in range(NEWTON_STEPS):
         t -= (t * (linear + t * (square + t * cube)) - rise) / (linear + t * (2.0 * square + 3.0 * t * cube))
@@ -352,7 +352,7 @@ def _normal_of(level, table):  # type: ignore[no-untyped-def]
 
 
 class Target(NamedTuple):
-    """The posterior, in coordinates, and what its gradient is estimated from."""
+    """The posterior in coordinates, and what its gradient is estimated from."""
 
     prior: Prior
     coordinates: Coordinates
@@ -360,11 +360,11 @@ class Target(NamedTuple):
     anchor: Anchor
 
 
-# A batch of all rows: the gradient on the whole evidence, without the anchor.
+# The batch size that stands for all rows: the gradient on all evidence, without the anchor.
 FULL = 0
 
 
-# Rows of full length are summed faster than the triangle that is not zero.
+# Full rows are summed faster than the lower triangle alone.
 @njit(cache=True, error_model="numpy", fastmath=REORDER)
 def _position(x, center, factor, z):  # type: ignore[no-untyped-def]
     """Write z = center + factor·x."""
@@ -393,15 +393,22 @@ def _pull_back(by_z, columns, by_x):  # type: ignore[no-untyped-def]
         by_x[j] = total
 
 
+@njit(cache=True)
+def _factors(step, friction):  # type: ignore[no-untyped-def]
+    """Return half a step, the share of a momentum that friction leaves in a step, and the sd of the noise added."""
+    keep = math.exp(-friction * step)
+    return 0.5 * step, keep, math.sqrt(1.0 - keep * keep)
+
+
 @njit(cache=True, error_model="numpy", nogil=True)
 def underdamped_draws(  # type: ignore[no-untyped-def]
     state, x, momentum, target, batch, step, friction, updates_per_draw, draws, force, virial
 ):
     """Advance x and its momentum in place; write θ of every `updates_per_draw`-th update into `draws`.
 
-    `force` becomes the last estimate of ∂ln p/∂x, and `virial` gains −x·∂ln p/∂x of every update, coordinate by
-    coordinate: its mean is 1 for draws of the posterior. Where the prior is learned, its concentration moves too, given
-    θ of every `REFRESH`-th update, and follows θ in `draws`; where it is large, steps are shorter.
+    `force` becomes the last estimate of ∂ln p/∂x, and −x·∂ln p/∂x of every update is added to `virial`, coordinate by
+    coordinate: its mean is 1 for draws of the posterior. If the prior is learned, its concentration is also updated,
+    given θ of every `REFRESH`-th update, and follows θ in `draws`; where it is large, steps are shorter.
     """
     # Fields of a named tuple are unpacked once: each access counts references.
     prior, coordinates, rows, anchor = target
@@ -421,9 +428,7 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
     masses = np.empty(offsets.size + len(patterns) + n_structured(structure) if batch == FULL else 0)
     pull = np.empty(masses.size)
     now = step_at(math.exp(log_a[0]), step, prior.stiff_from, prior.stiffness) if learned else step
-    keep = math.exp(-friction * now)
-    noise = math.sqrt(1.0 - keep * keep)
-    half = 0.5 * now
+    half, keep, noise = _factors(now, friction)
     for update in range(len(draws) * updates_per_draw + 1):
         # The first pass only evaluates the gradient where the chain stands.
         if update > 0:
@@ -461,7 +466,7 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
             if learned:
                 draw[k] = math.exp(log_a[0])
         if learned and update > 0 and update % REFRESH == 0:
-            # Between two updates of θ, each of which sees one a: the force is that of the new a from here on.
+            # Each update of θ sees one a. From here on, the force is that of the new a.
             before = math.exp(log_a[0])
             sum_of_logs = logs.sum() - k * math.log(total)
             log_a[0] = draw_log_concentration(state, log_a[0], k, sum_of_logs, prior.mean, prior.sd)
@@ -473,15 +478,12 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
             _pull_back(z, columns, delta)
             for i in range(k):
                 force[i] += delta[i]
-            now = step_at(a, step, prior.stiff_from, prior.stiffness)
-            keep = math.exp(-friction * now)
-            noise = math.sqrt(1.0 - keep * keep)
-            half = 0.5 * now
+            half, keep, noise = _factors(step_at(a, step, prior.stiff_from, prior.stiffness), friction)
 
 
 @njit(cache=True, error_model="numpy")
 def write_force(state, x, target, batch, force):  # type: ignore[no-untyped-def]
     """Write an estimate of ∂ln p/∂x at x into `force`: the dynamics without any update."""
-    # Without draws, any number of updates for each will do; for a literal, Numba would compile the dynamics once more.
+    # Without draws, the number of updates per draw does not matter. For a literal, Numba would compile once more.
     nothing, k = np.zeros(x.size), x.size
     underdamped_draws(state, x.copy(), nothing, target, batch, 0.0, 0.0, k, np.empty((0, k)), force, nothing)

@@ -1,11 +1,11 @@
 """SGLD that samples the posterior: control variates, normal coordinates, underdamped dynamics, and every choice made.
 
-Pilots find where the posterior is and how wide: each runs in the coordinates that suit the draws of the one before,
+Pilots find where the posterior is and how wide. Each runs in the coordinates that suit the draws of the one before,
 around an anchor at their mean, and is twice as long, until chains agree. Then the step and the batch are chosen
 (`choose`), and the run is made. Along it the virial −x·∂ln p/∂x is averaged, coordinate by coordinate: for draws of the
-posterior its mean is 1, and beside a normal one it is the ratio of variances. Where it shows a bias of more than
-`MOST_BIAS` standard deviations beyond its own error, or a chain has left the finite numbers, the step is halved and the
-run made again. Draws that are still biased, or narrower than the information allows, are never silent.
+posterior its mean is 1, and near a normal one it is the ratio of variances. If it shows a bias of more than `MOST_BIAS`
+standard deviations beyond its own error, or draws are not finite, the step is halved and the run repeated. A warning is
+logged if draws are still biased, or narrower than the information allows.
 
 `control_variates` has the gradient and the first draws, `dynamics` the coordinates and the dynamics.
 """
@@ -30,13 +30,7 @@ from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import information_diagonal
-from adobest_pp.samplers.blocks import (
-    FIRST_WIDTH,
-    MOVES,
-    WANTED_OF_A,
-    likely_concentration,
-    separate_shares,
-)
+from adobest_pp.samplers.blocks import FIRST_WIDTH, MOVES, WANTED_OF_A, likely_concentration, separate_shares
 from adobest_pp.samplers.checks import BIASED, PILOT, logger, rank_rhat, width_check
 from adobest_pp.samplers.registry import Drawn, register_sampler
 from adobest_pp.samplers.sgld_cv.control_variates import (
@@ -58,19 +52,18 @@ from adobest_pp.samplers.sgld_cv.dynamics import (
     write_force,
 )
 
-# The choices: a step from the curvature, and a batch from the noise, that a pilot has met.
+# The choices: a step from the curvature, and a batch from the noise, which are measured at draws of a pilot.
 #
-# For a normal target of curvature λ the positions of BAOAB are exact for any step below 2/√λ, so its bias comes from
-# how the curvature changes within a step. In seven of the paper's settings, the stiffest among them, runs of some
-# 20 000 effective draws with step·√λ = `REACH`, λ being the largest that pilots meet, had the sds of runs with steps
-# 3.5 times shorter to within 3 %, which is what such runs can tell; at 1.9 one was 10 % off, and at 2.2 chains
-# exploded.
+# For a normal target of curvature λ the positions of BAOAB are exact for any step below 2/√λ, so the bias comes from
+# changes of the curvature within a step. In seven of the paper's settings, the stiffest among them, runs of some
+# 20 000 effective draws with step·√λ = `REACH`, where λ is the largest in pilots, had the sds of runs with steps 3.5
+# times shorter to within 3 %, the precision of such runs. At 1.9 one was 10 % off, and at 2.2 chains exploded.
 #
-# An estimate of the gradient whose variance is V kicks momenta by step·√V more; friction takes that out at a rate of
-# 2·friction·step, so variances are too large by step·V/(2·friction): the batch makes that `EXCESS` at most.
+# An estimate of the gradient with variance V adds kicks of step·√V to momenta. Friction removes them at a rate of
+# 2·friction·step, so variances are too large by step·V/(2·friction). The batch makes that at most `EXCESS`.
 #
-# Where the concentration a of the prior is learned, the gradient is linear in it, and so is the curvature, which is
-# measured at the median of a and far above it. Between them a sum of largest eigenvalues is an upper bound. The
+# If the concentration a of the prior is learned, the gradient is linear in it, and so is the curvature, which is
+# measured at the median of a and far above it. Between them the sum of the largest eigenvalues is an upper bound. The
 # posterior of a may span orders of magnitude (shares that are all alike allow any large a), so the step follows a along
 # a chain.
 
@@ -78,21 +71,20 @@ FRICTION = 1.0
 REACH, SHORTEST_STEP, LONGEST_STEP = 1.3, 0.01, 0.7
 EXCESS = 0.01
 SMALLEST_BATCH = 8
-# Time between draws, in units in which the posterior has a width of one: most draws are then effective.
+# Time between draws, in units in which the posterior has a width of one. Most draws are then effective.
 TIME_PER_DRAW = 2.5
-# All evidence is taken unless a batch is this many times cheaper: it has no noise at all, not even from rare rows.
+# All evidence is used unless a batch is this many times cheaper: it has no noise, not even from rare rows.
 WORTH_A_BATCH = 2.0
-# Where the noise is measured, how often and by what batches; and where the curvature is, by what steps of the power
-# method.
+# The noise: positions, repetitions and batch size. The curvature: positions, steps of the power method and their size.
 NOISE_PLACES, NOISE_REPEATS, NOISE_BATCH = 12, 16, 64
 CURVATURE_PLACES, POWER_STEPS, DIFFERENCE, SMALLEST = 30, 8, 1e-4, 1e-300
-# A concentration, over the one that a pilot met, at which the prior outweighs all answers.
+# This many times the concentration of a pilot, the prior outweighs all answers.
 FAR = 1e9
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What was chosen for a run, and what it rests on.
+    """The choices for a run, and what they rest on.
 
     Attributes
     ----------
@@ -103,13 +95,13 @@ class Choices:
     updates_per_draw : int
         Updates between draws.
     curvature : float
-        The largest that the pilot met.
+        The largest in the pilot.
     noise : float
-        The variance of the gradient from a single row; None where all evidence costs as little as any batch.
+        The variance of the gradient from a single row; None if all evidence costs as little as any batch.
     halvings : int
-        How often the step was halved because a run was not right.
+        How often the step was halved because a run was biased or not finite.
     stiff_from, stiffness : float
-        How the step depends on a concentration that is learned (`step_at`); None where it is given.
+        How the step depends on a learned concentration (`step_at`); None if it is given.
     """
 
     step: float
@@ -133,13 +125,13 @@ class Choices:
 
 
 def choose(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) -> Choices:
-    """Return step and batch for a run, from what is met at the positions x (N, K)."""
+    """Return step and batch for a run, from curvature and noise at the positions x (N, K)."""
     noise, batch = None, choose_batch(0.0, 0.0, target.rows)
     if batch != FULL:
         noise = noise_of_a_row(x, target, state)
         batch = choose_batch(LONGEST_STEP, noise, target.rows)
     curvature = largest_curvature(x, target, batch, state)
-    step = choose_step(curvature)
+    step = min(LONGEST_STEP, max(SHORTEST_STEP, REACH / math.sqrt(curvature)))
     if noise is not None and batch != FULL:
         batch = choose_batch(step, noise, target.rows)
     choices = Choices(step, batch, updates_per_draw(step), curvature, noise)
@@ -149,7 +141,7 @@ def choose(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) ->
 def _following_the_concentration(
     choices: Choices, x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]
 ) -> Choices:
-    """Add from which concentration on, and how fast, the curvature is beyond what the step suits."""
+    """Add the concentration beyond which the curvature is too large for the step, and how fast it grows."""
     a = math.exp(target.prior.log_scale[0])
     far = FAR * max(1.0, a)
     prior = target.prior._replace(log_scale=np.array([math.log(far)]))
@@ -164,7 +156,7 @@ def updates_per_draw(step: float) -> int:
 
 
 def largest_curvature(x: NDArray[np.float64], target: Target, batch: int, state: NDArray[np.uint64]) -> float:
-    """Return the largest eigenvalue of −∂²ln p/∂x² met at some of the positions x (N, K), by the power method."""
+    """Return the largest eigenvalue of −∂²ln p/∂x² at some of the positions x (N, K), by the power method."""
     return float(_largest_curvature(_some(x, CURVATURE_PLACES), target, batch, state))
 
 
@@ -206,13 +198,8 @@ def _some(x: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     return np.asarray(x[np.linspace(0, len(x) - 1, min(len(x), count)).astype(int)])
 
 
-def choose_step(curvature: float) -> float:
-    """Return the step for a largest curvature."""
-    return min(LONGEST_STEP, max(SHORTEST_STEP, REACH / math.sqrt(curvature)))
-
-
 def choose_batch(step: float, noise: float, rows: Rows) -> int:
-    """Return the size of a batch, or `FULL` where all evidence costs no more."""
+    """Return the size of a batch, or `FULL` if all evidence costs no more."""
     wanted = step * noise / (2 * FRICTION * EXCESS)
     batch = max(SMALLEST_BATCH, math.ceil(min(wanted, 1e9)))
     if len(rows.packed):
@@ -223,7 +210,7 @@ def choose_batch(step: float, noise: float, rows: Rows) -> int:
 
 
 def cost_of(batch: int, rows: Rows) -> float:
-    """Return the cost of a gradient, in units of about a nanosecond: rows, members of their sets, and the anchor."""
+    """Return the cost of a gradient in about nanoseconds: rows, members of their sets, and the anchor."""
     k = rows.patterns.shape[1]
     if batch == FULL:
         return 4.0 * len(rows.numbers) + 3.0 * rows.members.size + 2.0 * rows.patterns.size
@@ -231,7 +218,7 @@ def cost_of(batch: int, rows: Rows) -> float:
     return float(batch * (15.0 + 3.0 * members) + 0.4 * k**2)
 
 
-# Categories beyond which the coordinates are diagonal if all evidence costs less than K² products; and always.
+# Beyond this many categories the coordinates are diagonal: if all evidence costs less than K² products, or always.
 MANY, VERY_MANY = 300, 2000
 
 
@@ -244,21 +231,21 @@ def is_diagonal(rows: Rows) -> bool:
 # The run, its check, and the chains.
 
 LEAST_PRIOR = 0.01
-# Of the coordinates where the concentration is learned, and may be smaller for a while.
+# The smallest shape of the coordinates, for a learned concentration, which may be smaller for a while.
 LEAST_SHAPE = 0.03
 LEAST_TUNE = 100
 MOST_BIAS = 0.02
-# A virial is called wrong beyond this many of its standard errors: a false alarm in one of some thousand runs.
+# A virial counts as wrong beyond this many of its standard errors: a false alarm in one of some thousand runs.
 MOST_ERRORS = 4.5
-# A larger error excuses no more: it is that of a few bursts, which steps make that are too long for a part of the
-# posterior. Of N draws it is about 1/√(2N) where they are right; this many times that is never too large.
+# The standard error counts at most as this: a larger one comes from a few bursts, a sign of steps that are too long for
+# a part of the posterior. For N right draws it is about 1/√(2N), and up to this multiple of that is always accepted.
 MOST_ERROR, TIMES_EXPECTED = 0.1, 3.0
 MOST_HALVINGS = 6
 # Pilots until chains must agree, and at most.
 PILOTS, MOST_PILOTS = 3, 8
-# Draws that the first coordinates rest on, and those of a chain that only forget its start.
+# Draws for the first coordinates, and draws of each chain that are discarded before the run.
 FIRST_DRAWS, SETTLING = 400, 20
-# Parts that a chain is made in: Ctrl-C is heard between them, and their virials tell its error.
+# The parts of a chain: Ctrl-C is handled between them, and the differences of their virials give the error.
 PARTS = 20
 # How fast pilots tune the width of moves of a learned concentration.
 GAIN = 0.1
@@ -266,12 +253,12 @@ GAIN = 0.1
 
 @dataclass(frozen=True, eq=False)
 class ChainRuns:
-    """What the chains made.
+    """The draws of all chains, and where these ended.
 
     Attributes
     ----------
     draws : array of shape (chain, draw, ·)
-        θ, and a after it where it is learned.
+        θ, followed by a if it is learned.
     x, log_scales : array of shape (chain, ·)
         x and ln a at the ends.
     virial : array of shape (chain, part, K)
@@ -285,7 +272,7 @@ class ChainRuns:
 
     @property
     def bias(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The bias of the sd of each coordinate, as a share of it, and its standard error."""
+        """The relative bias of the sd of each coordinate, and its standard error."""
         parts = self.virial.reshape(-1, self.virial.shape[-1])
         bias = (parts.mean(axis=0) - 1) / 2
         if len(parts) < 2:
@@ -293,11 +280,11 @@ class ChainRuns:
         return bias, parts.std(axis=0, ddof=1) / math.sqrt(len(parts)) / 2
 
     def is_finite(self) -> bool:
-        """Whether all draws are numbers."""
+        """Whether all draws are finite."""
         return bool(np.isfinite(self.draws).all())
 
     def is_right(self) -> bool:
-        """Whether, besides, no coordinate is biased."""
+        """Whether all draws are finite, and no coordinate is biased."""
         bias, error = self.bias
         n = self.draws.shape[0] * self.draws.shape[1]
         if np.isfinite(error).all():
@@ -305,7 +292,7 @@ class ChainRuns:
         return self.is_finite() and bool((np.abs(bias) <= MOST_BIAS + MOST_ERRORS * error).all())
 
     def describe(self) -> dict[str, float]:
-        """Return the mean bias of the coordinates, and the worst with its error, as shares of an sd."""
+        """Return the mean bias of the coordinates, and the worst with its error, relative to the sds."""
         bias, error = self.bias
         worst = int(np.argmax(np.abs(bias)))
         return {
@@ -316,7 +303,7 @@ class ChainRuns:
 
 
 class Chains:
-    """Chains that go on from where they are, in coordinates that are learned from their draws."""
+    """Chains that continue from where they are, in coordinates that are learned from their draws."""
 
     def __init__(
         self, evidence: Evidence | PackedSets, prior: NDArray[np.float64] | str, chains: int, seed: int
@@ -344,7 +331,7 @@ class Chains:
         self.learn(theta[: len(theta) // chains * chains].reshape(chains, -1, theta.shape[1]))
 
     def learn(self, draws: NDArray[np.float64]) -> None:
-        """Take coordinates, anchor, step and batch that suit draws (chain, draw, ·), and stand at the last of each."""
+        """Choose coordinates, anchor, step and batch for draws (chain, draw, ·), and continue from the last of each."""
         k = self.weights.size
         theta = draws[..., :k].reshape(-1, k)
         scale = float(np.median(draws[..., k])) if self.learned else 1.0
@@ -360,7 +347,7 @@ class Chains:
         self.x = x.reshape(*draws.shape[:2], k)[:, -1]
 
     def warm_up(self, tune: int, advance: Callable[[int], None]) -> int:
-        """Make pilots until chains agree, and learn from each; return how many it took."""
+        """Make pilots until chains agree, and learn from each; return their number."""
         lengths = [tune // 7, 2 * tune // 7, tune - tune // 7 - 2 * tune // 7]
         for pilot in range(MOST_PILOTS):
             run = self.run(lengths[min(pilot, PILOTS - 1)], ChainRuns.is_finite, advance if pilot < PILOTS else None)
@@ -372,7 +359,7 @@ class Chains:
         return pilot + 1
 
     def too_narrow(self, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which categories have draws (chain, draw, ·) that are far narrower than the information allows."""
+        """Return which categories have draws (chain, draw, ·) far narrower than the information allows."""
         k = self.weights.size
         scale = float(draws[..., k].mean()) if self.learned else 1.0
         information = self.target.anchor.information
@@ -389,7 +376,7 @@ class Chains:
     def run(
         self, n_draws: int, is_good: Callable[[ChainRuns], bool], advance: Callable[[int], None] | None
     ) -> ChainRuns:
-        """Make draws of every chain, with the step halved until they are good, and stand at their ends."""
+        """Make draws with every chain, halving the step until they are good, and continue from their ends."""
         while True:
             run = self._once(n_draws, advance)
             if is_good(run) or self.halvings >= MOST_HALVINGS:
@@ -398,8 +385,8 @@ class Chains:
             self.choices = self.choices.halved(1)
         if not run.is_finite():
             raise RuntimeError(
-                "'sgld_cv' did not finish: its chains leave the finite numbers at a step of "
-                f"{self.choices.step:.2g}; use 'nuts', or 'blocks' for more than a few hundred categories"
+                f"'sgld_cv' did not finish: its chains are not finite even at a step of {self.choices.step:.2g}; "
+                "use 'nuts', or 'blocks' for more than a few hundred categories"
             )
         self.x, self.log_scales = run.x, run.log_scales
         return run
@@ -415,7 +402,7 @@ class Chains:
         def advanced(c: int, part: int, start: int, stop: int) -> int:
             target = self.target._replace(prior=self._prior(log_scales[c], choices))
             moving = (self.states[c], x[c], momenta[c], target)
-            # A learned concentration moves along with shares between draws, where these are too many to hold it.
+            # With diagonal coordinates a learned concentration also moves together with shares, between draws.
             bounds, moves = (range(start, stop + 1), MOVES) if self.diagonal and self.learned else ((start, stop), 0)
             for first, last in itertools.pairwise(bounds):
                 underdamped_draws(*moving, *settings, draws[c, first:last], forces[c], virial[c, part])
@@ -426,7 +413,7 @@ class Chains:
 
         with ThreadPoolExecutor(min(chains, os.cpu_count() or 1) if self.diagonal else 1) as pool:
             for part, (start, stop) in enumerate(itertools.pairwise(bounds.tolist())):
-                # Threads pay where an update takes long; a chain is the same in any of them.
+                # Threads pay off if an update takes long. They do not change a chain.
                 run = pool.map if self.diagonal else map
                 for n_made in run(advanced, range(chains), *([each] * chains for each in (part, start, stop))):
                     if advance is not None:
@@ -435,17 +422,15 @@ class Chains:
 
     def _move_along(self, c: int, x: NDArray[np.float64], log_scale: NDArray[np.float64]) -> None:
         """Move the concentration of chain c and small shares together, in place; pilots tune how far."""
-        law, width = (self.mean, self.sd), self.widths[c]
-        moved = move_along(
-            self.states[c], x, self.target.coordinates, log_scale, law, width, self.separate, self.evidence
-        )
+        settings = ((self.mean, self.sd), self.widths[c], self.separate, self.evidence)
+        moved = move_along(self.states[c], x, self.target.coordinates, log_scale, *settings)
         self.widths[c] *= math.exp(self.gain * (moved - WANTED_OF_A))
 
 
 def _agree(theta: NDArray[np.float64]) -> bool:
-    """Return whether halves of chains agree: the warm-up is over."""
+    """Return whether halves of chains agree, which ends the warm-up."""
     half = theta.shape[1] // 2
-    # The share of an empty category may be zero in all draws.
+    # Shares that never change, such as zeros of an empty category, are left out.
     halves = theta[:, : 2 * half, np.ptp(theta, axis=(0, 1)) > 0].reshape(2 * len(theta), half, -1)
     # Written so that NaN, of a chain that does not move, counts as a failure.
     return bool((rank_rhat(halves) <= PILOT.max_r_hat).all())
@@ -463,7 +448,7 @@ def sgld_cv_draws(
     seed: int,
     advance: Callable[[int], None] = lambda _: None,
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]], dict[str, Any]]:
-    """Draw θ from its posterior under a Dirichlet prior.
+    """Draw θ from its posterior under a Dirichlet prior. Parameters not listed are as in `blocks.blocks_draws`.
 
     Parameters
     ----------
@@ -471,23 +456,17 @@ def sgld_cv_draws(
         Collapsed responses, or all of them as packed sets.
     prior : array of shape (K,) or "learned"
         Concentrations ρ, at least `LEAST_PRIOR`; or the prior whose concentration a is learned, as for NUTS.
-    draws, chains : int
-        Draws to keep of each chain, and chains.
     tune : int
-        Draws of each chain that the first three pilots make in all, at least `LEAST_TUNE`.
-    seed : int
-        Equal seeds give equal draws.
-    advance : function of int
-        Told how many draws were made, for progress: of `tune` and `draws` in all chains.
+        Draws of each chain in the first three pilots together, at least `LEAST_TUNE`.
 
     Returns
     -------
     variables : dict
-        ``theta`` of shape (chain, draw, K), and ``concentration`` of shape (chain, draw) where it is learned.
+        As from `blocks.blocks_draws`.
     stats : dict of arrays of shape (chain, draw)
         The virial, averaged over the coordinates and over the part of the run that a draw belongs to.
     record : dict
-        Every choice, as plain numbers, and whether the draws turned out as ``biased``, which is logged, too.
+        Every choice, as plain numbers, and whether the draws are ``biased``, which is also logged.
     """
     if not isinstance(prior, str):
         check_prior_of_sgld_cv(prior)
@@ -525,7 +504,7 @@ def sample_sgld_cv(
     *,
     progressbar: bool = False,
 ) -> Drawn:
-    """Draw θ by SGLD with control variates, from the sets of a large store where they are."""
+    """Draw θ by SGLD with control variates; the sets of a large store are read from the store."""
     from adobest_pp.samplers.choice import packed_sets
 
     with SlowProgress(chains * (tune + draws), "Sampling", progressbar) as progress:
@@ -535,7 +514,7 @@ def sample_sgld_cv(
 
 
 def check_prior_of_sgld_cv(prior: NDArray[np.float64]) -> None:
-    """Raise ValueError for concentrations whose coordinates doubles cannot tell apart."""
+    """Raise ValueError for concentrations that are too small for coordinates in double precision."""
     if not prior.min() >= LEAST_PRIOR:
         raise ValueError(
             f"prior must be at least {LEAST_PRIOR:g} for 'sgld_cv', got {prior.min():g}; use 'nuts' for smaller ones"
