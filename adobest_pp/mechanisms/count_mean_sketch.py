@@ -147,10 +147,10 @@ class CountMeanSketch(NumberedMechanism):
         return np.append([SKETCH, 5 + words.size, self.n_outputs, self.n_values, self.n_categories], words)
 
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
-        """Count each answer or, if there are too many, each answer of some of the functions."""
+        """Count each answer or, if there are too many, answers of some of the functions."""
         g = self.n_values
         functions = np.linspace(0, self.n_hashes - 1, min(self.n_hashes, max(1, MAX_COUNTED // g))).astype(np.int64)
-        counted = (functions[:, None] * g + np.arange(g)).ravel()
+        counted = (functions[:, None] * g + np.arange(min(g, MAX_COUNTED))).ravel()
         matrix: Floats = self._weight * (1 + math.expm1(self.epsilon) * self.support(counted).astype(np.float64))
         return output_counts(answers, matrix, theta, counted)
 
