@@ -64,62 +64,32 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "AdaptiveSubset": "collect",
-    "Allowance": "mechanisms",
-    "Channel": "mechanisms",
-    "Collection": "collect",
-    "ConstantSteps": "samplers.sgld.settings",
-    "CountMeanSketch": "mechanisms",
-    "Crosswise": "mechanisms",
-    "DataAugmentationGibbs": "samplers.steps",
-    "DecayingSteps": "samplers.sgld.settings",
-    "Evidence": "evidence",
-    "ForcedResponse": "mechanisms",
-    "HadamardResponse": "mechanisms",
-    "Kuk": "mechanisms",
-    "LocalHashing": "mechanisms",
-    "Memoized": "mechanisms",
-    "PaperSteps": "samplers.sgld.settings",
-    "PrivateResponse": "model.private_response",
-    "ProjectiveGeometryResponse": "mechanisms",
-    "RRRR": "mechanisms",
-    "Rounds": "collect",
-    "SGLD": "samplers.sgld.step",
-    "SGLDCV": "samplers.steps",
-    "Responses": "answers.responses",
-    "SRR": "mechanisms",
-    "SameQuestion": "collect",
-    "SetFamily": "mechanisms",
-    "SubsetSelection": "mechanisms",
-    "Ticks": "mechanisms",
-    "UnaryEncoding": "mechanisms",
-    "UnrelatedQuestion": "mechanisms",
-    "Utility": "design",
-    "Warner": "mechanisms",
-    "WordSearch": "collect",
-    "asymptotic_variance": "design",
-    "audit": "mechanisms",
-    "concat": "answers.concat",
-    "efficiency": "design.optimal",
-    "estimate": "estimates.estimate",
-    "extend": "samplers.sampling",
-    "frequency_model": "model.frequency",
-    "gather": "answers.gather.gather",
-    "optimal_mechanism": "design",
-    "plan": "design.plan",
-    "privacy_loss": "mechanisms",
-    "read_question": "mechanisms",
-    "recorded_arguments": "samplers.sampling",
-    "references": "diagnostics",
-    "sample": "samplers.sampling",
-    "select_subset": "design",
-    "semi_adaptive_subset": "design",
-    "simulate_adaptive": "simulate",
-    "simulate_rounds": "simulate",
-    "simulate_words": "simulate",
-    "utility": "design",
+# The names of each module.
+_NAMES = {
+    "answers.concat": "concat",
+    "answers.gather.gather": "gather",
+    "answers.responses": "Responses",
+    "collect": "AdaptiveSubset Collection Rounds SameQuestion WordSearch",
+    "design": "Utility asymptotic_variance optimal_mechanism select_subset semi_adaptive_subset utility",
+    "design.optimal": "efficiency",
+    "design.plan": "plan",
+    "diagnostics": "references",
+    "estimates.estimate": "estimate",
+    "evidence": "Evidence",
+    "mechanisms": (
+        "Allowance Channel CountMeanSketch Crosswise ForcedResponse HadamardResponse Kuk LocalHashing Memoized "
+        "ProjectiveGeometryResponse RRRR SRR SetFamily SubsetSelection Ticks UnaryEncoding UnrelatedQuestion "
+        "Warner audit privacy_loss read_question"
+    ),
+    "model.frequency": "frequency_model",
+    "model.private_response": "PrivateResponse",
+    "samplers.sampling": "extend recorded_arguments sample",
+    "samplers.sgld.settings": "ConstantSteps DecayingSteps PaperSteps",
+    "samplers.sgld.step": "SGLD",
+    "samplers.steps": "DataAugmentationGibbs SGLDCV",
+    "simulate": "simulate_adaptive simulate_rounds simulate_words",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 _MODULES = (
     "answers",
     "collect",
@@ -139,6 +109,5 @@ _MODULES = (
 )
 
 __all__ = [*_HOMES, *_MODULES, "__version__"]
-
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES, _MODULES)

@@ -1,4 +1,4 @@
-"""Checks of arguments. Each raises ValueError in one sentence: the argument, what is allowed, and what was given.
+"""Checks of arguments. Each raises ValueError with one sentence: the argument, what is allowed, and what was given.
 
 The error about a private category ``x`` never shows its value.
 """
@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._text import brief, by_label
 from adobest_pp._types import Floats, Integers, Masks
 
-# The likelihood of an answer outside its subset is a difference that keeps about 52 − ε/ln 2 binary digits. Beyond this
-# budget hardly any are left, and no privacy.
+# The likelihood of an answer outside its subset is a difference with about 52 − ε/ln 2 correct binary digits. Beyond
+# this budget hardly any are left, and there is no privacy either.
 MAX_EPSILON = 30.0
 # More than anyone needs, and few enough for arrays of this length.
 MAX_CATEGORIES = 1_000_000
@@ -101,6 +101,14 @@ def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
     return np.empty(array.shape)
 
 
+def check_numbers(values: Any, kinds: str, name: str, allowed: str) -> NDArray[Any]:
+    """Return what `as_numbers` returns, or raise ValueError."""
+    try:
+        return as_numbers(values, kinds)
+    except TypeError:
+        raise ValueError(f"{name} must be {allowed}, got {brief(values)}") from None
+
+
 def check_epsilon(value: Any, name: str = "epsilon", *, allow_zero: bool = False) -> float:
     """Return a privacy budget in (0, MAX_EPSILON], or raise ValueError."""
     allowed = f"a number {'of at least' if allow_zero else 'above'} 0 and at most {MAX_EPSILON:g}"
@@ -155,23 +163,14 @@ def check_subset(subset: Any, n_categories: int, categories: Sequence[str] | Non
     if getattr(getattr(subset, "dtype", None), "kind", "") == "b":
         subset = by_label(subset, categories, "subset")
     allowed = f"distinct category indices from 0 to {n_categories - 1}, or a boolean mask of length {n_categories}"
-    refusal = ValueError(f"subset must be {allowed}, got {brief(subset)}")
-    try:
-        array = as_numbers(list(subset) if isinstance(subset, set | frozenset) else subset, "biu")
-    except TypeError:
-        raise refusal from None
-    if array.ndim != 1 or (array.dtype == bool and array.size != n_categories):
-        raise refusal
-    if array.dtype == bool:
-        mask = array.copy()
-    else:
-        if array.size and (array.min() < 0 or array.max() >= n_categories):
-            raise refusal
-        indices = array.astype(np.int64)
-        mask = np.zeros(n_categories, dtype=bool)
-        mask[indices] = True
-        if mask.sum() < indices.size:
-            raise refusal
+    given = list(subset) if isinstance(subset, set | frozenset) else subset
+    array = check_numbers(given, "biu", "subset", allowed)
+    is_mask, mask = array.dtype == bool, np.zeros(n_categories, dtype=bool)
+    indices = np.flatnonzero(array) if is_mask else array.astype(np.int64)
+    mask[indices[(indices >= 0) & (indices < n_categories)]] = True
+    # An index that is repeated or out of range adds no member.
+    if array.shape != mask.shape if is_mask else array.ndim != 1 or mask.sum() < array.size:
+        raise ValueError(f"subset must be {allowed}, got {brief(subset)}")
     if mask.all():
         raise ValueError(f"subset must leave at least one of the {n_categories} categories out, got all")
     return mask
@@ -195,11 +194,8 @@ def check_private(x: ArrayLike, n_categories: int) -> Integers:
 def check_answers(answers: ArrayLike, n_categories: int) -> Integers:
     """Return randomized answers as an integer array of category indices, or raise ValueError."""
     allowed = f"integer category indices from 0 to {n_categories - 1}"
-    try:
-        array = as_numbers(answers, "iu")
-    except TypeError:
-        raise ValueError(f"answers must be {allowed}, got {brief(answers)}") from None
-    wrong = (array < 0) | (array >= n_categories) if array.size else np.zeros(0, dtype=bool)
+    array = check_numbers(answers, "iu", "answers", allowed)
+    wrong = (array < 0) | (array >= n_categories)
     if wrong.any():
         raise ValueError(f"answers must be {allowed}, got {array[wrong].flat[0]}")
     return array.astype(np.int64)
@@ -210,11 +206,8 @@ def check_theta(
 ) -> Floats:
     """Return K finite, non-negative numbers with a positive sum, in the order of `categories`, or raise ValueError."""
     allowed = f"{n_categories} finite, non-negative numbers that are not all zero"
-    values = by_label(theta, categories, name)
-    try:
-        array = np.ascontiguousarray(as_numbers(values, "fiu"), dtype=np.float64)
-    except TypeError:
-        raise ValueError(f"{name} must be {allowed}, got {brief(theta)}") from None
+    values = check_numbers(by_label(theta, categories, name), "fiu", name, allowed)
+    array = np.ascontiguousarray(values, dtype=np.float64)
     if array.shape != (n_categories,):
         raise ValueError(f"{name} must be {allowed}, got an array of shape {array.shape}")
     with np.errstate(over="ignore"):
@@ -232,10 +225,7 @@ def check_probabilities(
 ) -> Floats:
     """Return K ≥ 2 non-negative numbers that sum to 1 within 1e-6 (for single precision), or raise ValueError."""
     if n_categories is None:
-        try:
-            n_categories = max(2, as_numbers(theta, "fiu").size)
-        except TypeError:
-            raise ValueError(f"{name} must be at least 2 non-negative numbers, got {brief(theta)}") from None
+        n_categories = max(2, check_numbers(theta, "fiu", name, "at least 2 non-negative numbers").size)
     array = check_theta(theta, n_categories, name, categories)
     total = float(array.sum())
     if abs(total - 1) > SUM_TOLERANCE:
@@ -254,10 +244,7 @@ def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] |
         by_name = {str(name): value for name, value in prior.items()}
         prior = [by_name[name] for name in categories]
     values = prior if isinstance(prior, float | int) else by_label(prior, categories, "prior")
-    try:
-        numbers = as_numbers(values, "fiu").astype(np.float64)
-    except TypeError:
-        raise ValueError(f"prior must be {allowed}, got {brief(prior)}") from None
+    numbers = check_numbers(values, "fiu", "prior", allowed).astype(np.float64)
     if numbers.shape not in ((), (n_categories,)) or not (numbers > 0).all():
         raise ValueError(f"prior must be {allowed}, got {brief(prior)}")
     if not ((numbers >= 1 / MAX_CONCENTRATION) & (numbers <= MAX_CONCENTRATION)).all():
@@ -267,5 +254,5 @@ def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] |
 
 
 def is_learned(prior: object) -> bool:
-    """Return whether this is the name of the prior whose concentration is learned."""
+    """Return whether a prior is ``"learned"``, the one whose concentration is learned."""
     return isinstance(prior, str) and prior == "learned"

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 RECOUNT_SECONDS = 2.0
 _POLL_SECONDS = 0.01
-# Workers report what matters as the result of a task.
+# Nothing is logged: workers report what matters as the results of tasks.
 _SILENT = logging.CRITICAL
 _RESUME = "run the same command again to resume"
 
 
 def check_address(scheduler: str) -> None:
-    """Raise ValueError for an impossible address, which Dask would try to reach for a minute."""
+    """Raise ValueError for an impossible address, which Dask would otherwise try to reach for a minute."""
     from distributed.comm.addressing import get_address_host_port
 
     try:
@@ -34,7 +34,7 @@ def check_address(scheduler: str) -> None:
 
 @contextmanager
 def connect(scheduler: str) -> Iterator["Client"]:
-    """Connect to a scheduler that has workers. It must be your own, since it runs whatever its clients send."""
+    """Connect to a scheduler that has workers. It must be your own, because it runs whatever its clients send."""
     from dask.distributed import TimeoutError as NoWorkers
     from distributed import Client
     from distributed.utils import silence_logging_cmgr
@@ -89,11 +89,11 @@ class Cluster:
     def next(self) -> tuple[Any, Any]:
         """Wait for a task, and return it with its result, or with None if its workers died.
 
-        Dask blames every task of a dead worker, so run such a task once more by itself.
+        Dask blames every task of a dead worker, so the caller should run such a task once more by itself.
         """
         from distributed import KilledWorker
 
-        # A "lost" result died with its worker: Dask runs the task again.
+        # If a result is "lost" with its worker, Dask runs the task again.
         while not (done := [each for each in self._running if each.done() and each.status not in ("lost", "pending")]):
             time.sleep(_POLL_SECONDS)
             self.slots()

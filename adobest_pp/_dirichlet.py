@@ -1,7 +1,7 @@
 """Dirichlet draws that do not underflow to zero if concentrations are small.
 
-With ρ = 0.01 one share in three is below 10⁻⁴³. NumPy breaks a stick there, and a share below the rounding error of the
-rest becomes exactly zero. These draws are made in logarithms, so they stay positive [1]_.
+With ρ = 0.01 one share in three is below 10⁻⁴³. NumPy uses stick-breaking there, so a share below the rounding error of
+the rest becomes exactly zero. Here shares are drawn on the log scale, and stay positive [1]_.
 
 References
 ----------
@@ -22,8 +22,8 @@ LOG_CONCENTRATION = (-2.0, 2.0)
 
 # The prior of every estimate that people see: in `plan`, collections, reports and commands. If most categories are
 # empty, its mean is several times closer to the truth than under the flat prior, and otherwise as close. Its intervals
-# miss rare answers, so the intervals that people see do not use it (`adobest_pp.intervals`). `sample` itself has the
-# paper's flat prior, which every sampler accepts. `python -m validation.fixed_truths` shows the trade-off.
+# miss rare answers, so the intervals that people see do not use it (`adobest_pp.intervals`). The default of `sample` is
+# the paper's flat prior, which every sampler accepts. `python -m validation.fixed_truths` shows the trade-off.
 ESTIMATE_PRIOR: Final = "learned"
 
 # NumPy's gamma variates of this shape and above are zero less than once in 10³⁰ draws.

@@ -1,9 +1,9 @@
 """Write files whole or not at all, and never over an existing file unless the caller asks for it.
 
-The rule of every writer of the package: a target is a new file, or an ordinary file that the caller asked to replace
+The rule for every writer of the package: a target is a new file, or an ordinary file that the caller asked to replace
 and that no collector has open. Links are followed. Anything else (a folder, a device, a pipe) raises an error. A writer
-that is killed or runs out of space leaves the old file or the new one, never a part. It may leave a hidden file that
-ends in ``.tmp`` beside the target; the next writer to the same target removes it.
+that is killed or runs out of space leaves either the old file or the new one, never a part. It may leave a hidden file
+that ends in ``.tmp`` beside the target; the next writer to the same target removes it.
 """
 
 import errno
@@ -32,7 +32,7 @@ except ImportError:  # Windows: a second process is noticed only after it has wr
 
 # The start of the last line of our netCDF files, after the HDF5 part. The SHA-256 of everything before it follows.
 CHECKSUM = b"adobest_pp sha256 "
-# The end of the attribute _NCProperties of such a file: it says that the last line must be there.
+# The end of the attribute _NCProperties of such a file, which says that this last line must be there.
 SAYS_CHECKSUM = b",adobest_pp=sha256"
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # Seconds after which a temporary file is abandoned, whatever process made it.
@@ -132,7 +132,7 @@ def temporary_name(prefix: str) -> str:
 
 
 def remove_leftovers(folder: Path, prefix: str) -> None:
-    """Remove files and folders that have a `temporary_name` with this prefix and whose process has ended.
+    """Remove files and folders with a `temporary_name` of this prefix whose process has ended.
 
     A process on another machine, or one whose state is unknown, counts as ended after a day.
     """
@@ -181,7 +181,7 @@ def _machine() -> str:
 
 
 def install(descriptor: int, temporary: Path, target: Path, *, overwrite: bool) -> None:
-    """Replace the target by a finished file, open as `descriptor`, and wait until that is on disk."""
+    """Replace the target with a finished file, which is open as `descriptor`, and wait until it is on disk."""
     if overwrite and target.exists():
         os.fchmod(descriptor, stat.S_IMODE(os.stat(target).st_mode))
     os.fsync(descriptor)
@@ -194,7 +194,7 @@ def install(descriptor: int, temporary: Path, target: Path, *, overwrite: bool) 
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Wait until no other process is in such a block for the same folder, if the file system has locks."""
+    """Hold the lock of a folder, if the file system has locks; wait while another process holds it."""
     if fcntl is None:
         yield
         return
@@ -256,7 +256,7 @@ def start_digest(handle: BinaryIO, size: int) -> str:
 def netcdf_bytes(dataset: Any, *, checksum: bool = True) -> bytes:
     """Return a dataset or a tree as a netCDF file in memory.
 
-    HDF5 does not recover from a full disk: it fails again when the process ends. So we write the bytes ourselves.
+    HDF5 does not recover from a full disk, and fails again when the process ends. So we write the bytes ourselves.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def _with_checksum(netcdf: bytes) -> bytes:
 
     held = io.BytesIO(netcdf)
     with h5py.File(held, "r+") as file:
-        # The only attribute that no program copies to another file together with a dataset.
+        # No program copies this attribute to another file together with a dataset.
         properties = np.bytes_(file.attrs["_NCProperties"])
         file.attrs["_NCProperties"] = np.bytes_(properties + SAYS_CHECKSUM)
     content = held.getvalue()
@@ -322,20 +322,15 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def cache_path() -> Path:
-    """Return the user's cache folder for this package, which may not exist."""
-    from platformdirs import user_cache_path
-
-    return user_cache_path("adobest_pp", appauthor=False)
-
-
 def cache_folder() -> Path:
-    """Return the user's cache folder for this package, which nobody else can write to; make it if necessary.
+    """Return the user's cache folder for this package, to which nobody else can write; create it if necessary.
 
     Files with known names belong here, not in the temporary folder, where anybody could create them first. Raises
     OSError if the folder belongs to somebody else.
     """
-    folder = cache_path()
+    from platformdirs import user_cache_path
+
+    folder = user_cache_path("adobest_pp", appauthor=False)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
     if hasattr(os, "getuid") and found.st_uid != os.getuid():
@@ -345,7 +340,7 @@ def cache_folder() -> Path:
     return folder
 
 
-# SQLite databases, which keep collections, polls and studies: opened with care, one writer, errors in one sentence.
+# SQLite databases, which store collections, polls and studies: safe settings, one writer, errors in one sentence.
 
 
 def connect(target: Path, mode: str) -> tuple[sqlite3.Connection, set[str]]:
@@ -354,14 +349,14 @@ def connect(target: Path, mode: str) -> tuple[sqlite3.Connection, set[str]]:
     try:
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_TRUSTED_SCHEMA, False)
-        # Else the last one to close the file would take <file>-wal in, and hide that there was one.
+        # Otherwise the last connection to close would merge <file>-wal into the file, and hide that there was one.
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
         connection.execute("PRAGMA cell_size_check = ON")
         return connection, {text for (text,) in connection.execute("SELECT sql FROM sqlite_schema LIMIT 10")}
     except sqlite3.OperationalError as problem:
         connection.close()
-        # A killed process may have left <file>-journal. SQLite undoes what that process had begun, but not in a
-        # connection that may only read.
+        # A killed process may have left <file>-journal. SQLite rolls back what that process had begun, but not through
+        # a read-only connection.
         if mode == "ro" and _code(problem) == sqlite3.SQLITE_READONLY:
             return connect(target, "rw")
         raise
@@ -372,7 +367,7 @@ def connect(target: Path, mode: str) -> tuple[sqlite3.Connection, set[str]]:
 
 @contextmanager
 def telling(name: str, damaged: Callable[[str], ValueError]) -> Iterator[None]:
-    """Raise what SQLite finds wrong with a file as `damaged` words it, or as OSError if it cannot be read."""
+    """Turn errors of SQLite about a file into the error that `damaged` returns, or OSError if it cannot be read."""
     try:
         yield
     except sqlite3.Error as problem:
@@ -388,11 +383,11 @@ def telling(name: str, damaged: Callable[[str], ValueError]) -> Iterator[None]:
 
 
 def lock(target: Path, patience: float = 0.0) -> sqlite3.Connection:
-    """Lock a file for its one writer until `unlock`, or raise BlockingIOError; a killed process has no lock."""
+    """Lock a file for its one writer until `unlock`, or raise BlockingIOError. If a process dies, its lock ends."""
     try:
         guard = sqlite3.connect(f"{target}-lock", isolation_level=None, timeout=patience)
         try:
-            guard.execute("PRAGMA journal_mode = MEMORY")  # or there would be one more file
+            guard.execute("PRAGMA journal_mode = MEMORY")  # otherwise there would be another file
             guard.execute("BEGIN EXCLUSIVE")
         except BaseException:
             guard.close()
@@ -405,14 +400,14 @@ def lock(target: Path, patience: float = 0.0) -> sqlite3.Connection:
 
 
 def unlock(guard: sqlite3.Connection, target: Path) -> None:
-    """End what `lock` began."""
+    """Release a `lock`."""
     guard.close()
     with suppress(OSError):
         os.unlink(f"{target}-lock")
 
 
 def is_locked(target: Path) -> bool:
-    """Tell whether a process has locked a file."""
+    """Return whether a process has locked a file."""
     if not os.path.exists(f"{target}-lock"):
         return False
     try:
@@ -427,7 +422,7 @@ def is_locked(target: Path) -> bool:
 
 
 def as_os_error(problem: sqlite3.Error) -> OSError:
-    """Return the error of the operating system that is nearest to what SQLite says."""
+    """Return the error of the operating system that is closest to one of SQLite."""
     full = "No space left on device"
     return OSError(errno.ENOSPC, full) if _code(problem) == sqlite3.SQLITE_FULL else OSError(errno.EIO, str(problem))
 

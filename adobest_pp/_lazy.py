@@ -1,4 +1,4 @@
-"""Import the names of a package on first use: a device that privatizes one answer loads nothing but NumPy."""
+"""Import the names of a package on first use, so that a device that privatizes one answer loads only NumPy."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ def lazy_names(
             value = import_module(f"{package}.{name}")
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        setattr(sys.modules[package], name, value)  # the next time it is found there
+        setattr(sys.modules[package], name, value)  # found there from now on
         return value
 
     def names() -> list[str]:

@@ -1,8 +1,8 @@
 """Numerics for compiled code: random numbers, and a little linear algebra.
 
 The generator is xoshiro256++ [1]_, with normal and integer variates. Its state is an array of four 64-bit words from
-`seed_state`, advanced in place: the array is all that is needed to repeat or resume a run. It is for simulation and
-sampling only. People's answers use `adobest_pp.mechanisms.exact`.
+`seed_state`, which is advanced in place. With this array a run can be repeated or resumed. It is for simulation and
+sampling only; people's answers use `adobest_pp.mechanisms.exact`.
 
 References
 ----------
@@ -28,8 +28,8 @@ _TAIL = 3.6541528853610088  # where the bottom layer of 256 equal areas under ex
 def copy_into(out, values):  # type: ignore[no-untyped-def]
     """Write `values` over `out`, of the same length.
 
-    It is ``out[:] = values``, which Numba takes longer to compile: it would tell both lengths in an error, and compiles
-    its functions for texts along with it.
+    The same as ``out[:] = values``, which takes Numba longer to compile: it also compiles functions for text, to state
+    both lengths in an error.
     """
     for i in range(out.size):
         out[i] = values[i]
@@ -55,7 +55,7 @@ def _ziggurat() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 _ENDS, _DENSITY = _ziggurat()
 _WIDTH = _ENDS[:-1] / 2.0**53
 _SURE = (_ENDS[1:] / _ENDS[:-1] * 2.0**53).astype(np.uint64)
-_U1, _U11, _U17, _U19, _U23, _U32, _U41, _U45 = (np.uint64(shift) for shift in (1, 11, 17, 19, 23, 32, 41, 45))
+_U11, _U17, _U19, _U23, _U32, _U41, _U45 = (np.uint64(shift) for shift in (11, 17, 19, 23, 32, 41, 45))
 _LAYER_BITS, _SIGN_BIT, _LOW_HALF = np.uint64(_LAYERS - 1), np.uint64(_LAYERS), np.uint64(0xFFFFFFFF)
 _TWO32 = np.uint64(1 << 32)
 
@@ -77,7 +77,7 @@ def next_word(state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def uniform(state):  # type: ignore[no-untyped-def]
-    """Return a number uniform on the multiples of 2⁻⁵³ in [0, 1)."""
+    """Return a number that is uniform on the multiples of 2⁻⁵³ in [0, 1)."""
     return np.float64(np.int64(next_word(state) >> _U11)) * 2.0**-53
 
 
@@ -109,7 +109,7 @@ def _beyond_tail(state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def integer(state, bound):  # type: ignore[no-untyped-def]
-    """Return an integer uniform on 0 … bound−1, for bound < 2³², by multiplication and rare rejection [3]_."""
+    """Return a uniform integer from 0 to bound−1, for bound < 2³², by multiplication and rare rejection [3]_."""
     limit = np.uint64(bound)
     product = (next_word(state) >> _U32) * limit
     if (product & _LOW_HALF) < limit:

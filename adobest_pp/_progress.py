@@ -1,4 +1,4 @@
-"""For calls that take long: a progress bar after two seconds, and Ctrl-C that always works."""
+"""For long calls: a progress bar after two seconds, and Ctrl-C that always works."""
 
 import _thread
 import signal
@@ -17,7 +17,7 @@ PATIENCE = 2.0
 
 
 class SlowProgress:
-    """Count the work done and show it after two seconds, even if nothing is done yet because code is being compiled.
+    """Count finished work and show it after two seconds, even if nothing is done yet because code is being compiled.
 
     Parameters
     ----------
@@ -81,10 +81,10 @@ AGAIN_AFTER = 1.0
 
 @contextmanager
 def raising_interrupts(*signals: signal.Signals) -> Iterator[None]:
-    """End a block with KeyboardInterrupt after a signal, even if the exception is lost inside.
+    """End a block with KeyboardInterrupt after a signal, even if the exception is lost inside the block.
 
     Python raises the exception at the next line that it runs. While LLVM compiles for Numba, that line is in a callback
-    from C, where exceptions are dropped: the compiled function then lacks its code, or the call continues as if nothing
+    from C, where exceptions are dropped. The compiled function then lacks its code, or the call continues as if nothing
     had happened.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Text from outside: make it safe to show, and check category labels."""
+"""Text from outside: make it safe to display, and check category labels."""
 
 import html
 import sys
@@ -9,24 +9,26 @@ from typing import Any
 
 import numpy as np
 
+# Characters of a value that an error shows.
 LONGEST = 80
-# Also the wide characters of East Asian keyboards.
+# How formulas begin, also with the wide characters of East Asian keyboards.
 _FORMULAS = tuple("=+-@＝＋－＠")
 
-# Visible format characters, such as the Arabic number sign, and zero-width joiners, which scripts and emoji need.
+# Format characters that are not hidden: visible ones, such as the Arabic number sign, and zero-width joiners, which
+# scripts and emoji need.
 _FORMATS = {0x200C, 0x200D, *range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
-# Fillers and blanks that show nothing, though Unicode counts them as letters, marks and symbols.
+# Fillers and blanks: invisible, though Unicode counts them as letters, marks and symbols.
 _BLANKS = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
 
 
 def is_hidden(character: str) -> bool:
-    """Return whether a character could deceive a reader: it shows nothing, controls a terminal or reorders the text."""
+    """Return whether a character could deceive a reader: it is invisible, controls a terminal or reorders the text."""
     code, category = ord(character), unicodedata.category(character)
     return category in ("Cc", "Cs") or (category == "Cf" and code not in _FORMATS) or code in _BLANKS
 
 
 def visible(text: object) -> str:
-    """Return a text on one line, with a replacement character in place of each one that `is_hidden`."""
+    """Return a text on one line, with a replacement character for each hidden one; see `is_hidden`."""
     line = " ".join(str(text).split())
     return line if line.isascii() and line.isprintable() else "".join("\ufffd" if is_hidden(c) else c for c in line)
 
@@ -41,7 +43,7 @@ def brief(value: object) -> str:
 
 
 def csv_cell[T](value: T) -> T | str:
-    """Return the content of a cell of a CSV file: text that a spreadsheet would run as a formula gets a ``'`` in front.
+    """Return the content of a cell of a CSV file. Text that a spreadsheet would run as a formula begins with ``'``.
 
     Examples
     --------
@@ -59,7 +61,7 @@ def csv_cell[T](value: T) -> T | str:
 
 
 def markdown(text: object) -> str:
-    """Return a text for one line of Markdown, escaped so that it is neither HTML nor a link nor ends a table cell."""
+    """Return a text for one line of Markdown, escaped so that it has no HTML, no link and no end of a table cell."""
     return html.escape(visible(text), quote=False).replace("](", "]\\(").replace("|", "\\|")
 
 
@@ -91,12 +93,12 @@ def render(package: str, name: str, **values: Any) -> str:
 # Category labels: check them, and put labeled values in their order.
 #
 # Labels that look the same raise ValueError, and so does a labeled vector whose labels are not the categories: no value
-# silently goes to another category. Labels that are easily mistaken for each other give a warning.
+# silently goes to another category. Labels that are easily confused give a warning.
 
-# The longest label, in characters, and the most marks on one of them (as in Unicode's stream-safe text): sorting a run
-# of marks takes time that grows with the square of its length.
+# The longest label, in characters, and the most marks on one character (as in Unicode's stream-safe text): the time to
+# sort a run of marks grows with the square of its length.
 MAX_LABEL, MAX_MARKS = 500, 30
-# Variation selectors: they choose a form of the previous character, and show nothing themselves.
+# Variation selectors: they choose a form of the previous character, and are invisible themselves.
 _SELECTORS = {*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
 # Embeddings, overrides and isolates: a terminal shows the text after them in another order.
 _REORDERING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
@@ -110,8 +112,8 @@ _LATIN = str.maketrans(
 def appearance(label: str) -> str:
     """Return a label as a reader sees it: equal for two labels that look alike.
 
-    Characters are composed (NFC), white space becomes a single space and is stripped at the ends, and characters that
-    show nothing, such as a zero-width space, are left out.
+    Characters are composed (NFC), white space becomes a single space and is stripped at the ends, and invisible
+    characters, such as a zero-width space, are left out.
     """
     seen = "".join(c for c in unicodedata.normalize("NFC", label) if not _shows_nothing(c))
     return visible(seen)
@@ -123,10 +125,10 @@ def _shows_nothing(c: str) -> bool:
 
 
 def resemblance(label: str) -> str:
-    """Return a text that is equal for labels that are easily mistaken for each other.
+    """Return a text that is equal for labels that are easily confused.
 
-    These are labels that differ only in capitals, in the form of characters (a full-width or a raised digit), or in
-    Latin, Cyrillic and Greek letters that look the same.
+    Such labels differ only in capitals, in the form of characters (a full-width or a raised digit), or in Latin,
+    Cyrillic and Greek letters that look the same.
     """
     if label.isascii():
         return label.casefold()
@@ -179,7 +181,7 @@ def check_stored_labels(categories: Any, n_categories: int) -> tuple[str, ...]:
 
 
 def _warn_of_resemblance(labels: Sequence[str]) -> None:
-    """Warn about the first pair of labels that are easily mistaken for each other."""
+    """Warn about the first pair of labels that are easily confused."""
     seen: dict[str, str] = {}
     for label in labels:
         other = seen.setdefault(resemblance(label), label)
@@ -228,12 +230,12 @@ def labels_of(values: Any) -> tuple[str, ...] | None:
 
 
 def labels_as_codes(categories: Sequence[str]) -> dict[str, int]:
-    """Return the code of each label, as text that is stripped and composed (NFC) is compared with it."""
+    """Return the code of each label, in composed form (NFC), for comparison with text that is stripped and composed."""
     return {unicodedata.normalize("NFC", label): code for code, label in enumerate(categories)}
 
 
 def number_among(categories: Sequence[str]) -> str | None:
-    """Return a label that is a whole number and could be mistaken for a code, or None: 0, 1, … in order are codes."""
+    """Return a label that is a whole number and could be taken for a code, or None. 0, 1, … in order are codes."""
     if list(categories) == [str(i) for i in range(len(categories))]:
         return None
     return next((label for label in categories if label.lstrip("-").isdecimal()), None)
@@ -277,7 +279,7 @@ def by_column(table: Any, categories: Sequence[str] | None, name: str) -> Any:
 
 
 def _order(labels: Sequence[str], categories: Sequence[str] | None, name: str) -> list[int]:
-    """Return the place of each category among the labels, or refuse labels that are not exactly the categories."""
+    """Return the place of each category among the labels, or raise ValueError if these are not the categories."""
     if categories is None:
         raise ValueError(
             f"{name} must have no labels here, because there are no categories to compare them with, got "

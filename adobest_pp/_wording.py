@@ -1,4 +1,4 @@
-"""Words for results. Terminal, report, JSON and figures take them from here, and nothing parses them."""
+"""Words for results. Terminal, report, JSON and figures use them, and no code parses them."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -39,16 +39,16 @@ DIFFERENCES = {
     "scale": "sd of normal scores {size:.2f}× in {category}",
 }
 
-# Of commands that read everybody's true answers from a file.
+# For commands that read everybody's true answers from a file.
 CENTRAL = (
     "A file of true answers is central collection, which local privacy is meant to avoid: use this for simulation, or "
     "for data that you hold anyway."
 )
 
-# The meaning of the words for intervals that begin at zero.
+# What the words for intervals that begin at zero mean.
 UP_TO = "“Up to” and “below”: the answers cannot tell the share from zero; with “up to”, zero fits them best."
 
-# For each cause of an error: its name, the counterfactual without it, the name of the counterfactual, and its verb.
+# For each cause of an error: its name, the counterfactual without it, and the name and verb of that counterfactual.
 CAUSES = {
     "not_mixed": ("chains that have not mixed", "longer", "{times_longer} times as many updates", "repair"),
     "gradient_noise": ("the noise of its gradients", "control_variates", "control variates", "repair"),
@@ -58,7 +58,7 @@ CAUSES = {
 }
 # Shares of the error below this are not mentioned.
 LEAST_SHARE = 0.05
-# Up to this distance, in sds of the reference, a counterfactual is said to repair a run.
+# A counterfactual within this distance, in sds of the reference, is said to repair a run.
 REPAIRED = 0.15
 
 
@@ -132,7 +132,7 @@ def explanation_in_words(explanation: "xr.Dataset", name: str = "SGLD") -> str:
 
 
 def _shares(explanation: "xr.Dataset") -> str:
-    """Return what the squared error comes from, the largest share first."""
+    """Return the causes of the squared error, the largest share first."""
     shares = explanation["share"].to_series().reindex([*CAUSES])
     large = shares[shares >= LEAST_SHARE].sort_values(ascending=False)
     causes = {CAUSES[str(cause)][0]: float(share) for cause, share in large.items()}
@@ -147,7 +147,7 @@ def _shares(explanation: "xr.Dataset") -> str:
 
 
 def _distance(run: "xr.Dataset") -> str:
-    """Return how far a run is from the reference, by its width or its mean, whichever is worse."""
+    """Return how far a run is from the reference, by its width or its mean, whichever is farther off."""
     excess, shift = run["sd_ratio"] - 1, run["mean_shift"]
     if (excess**2).mean() >= (shift**2).mean():
         ratio = float((run["sd_ratio"] ** 2).mean() ** 0.5)
@@ -161,7 +161,7 @@ def fault_in_words(row: "xr.Dataset") -> str:
     if fault == "marginal":
         return ", ".join(filter(None, (_difference(row, "location"), _difference(row, "scale"))))
     figures: dict[str, Any] = {str(name): value.item() for name, value in row.items() if value.ndim == 0}
-    # The limits are 1.01 and 1.05: a value just beyond a limit must not be rounded to it.
+    # The limits are 1.01 and 1.05. A value just beyond a limit must not be rounded to it.
     figures["digits"] = 3 if figures.get("r_hat", 0.0) < 1.06 else 2
     return FAULTS[fault].format(**figures)
 
@@ -172,7 +172,7 @@ def _difference(row: "xr.Dataset", test: str) -> str:
 
 
 def budget_in_words(epsilon: float) -> list[str]:
-    """Return what ε means for one person, and what asking twice costs, in a sentence each."""
+    """Return a sentence on what ε means for one person, and one on what asking twice costs."""
     factor, twice = math.exp(epsilon), math.exp(2 * epsilon)
     chance = 100 * factor / (1 + factor)
     return [
@@ -184,7 +184,7 @@ def budget_in_words(epsilon: float) -> list[str]:
 
 
 def guess_in_words(with_answer: float, without: float, most: float) -> str:
-    """Return in a sentence how well anybody guesses a person's category from one answer.
+    """Return a sentence on how well a person's category can be guessed from one answer.
 
     Parameters
     ----------
@@ -199,12 +199,12 @@ def guess_in_words(with_answer: float, without: float, most: float) -> str:
 
 
 def _below_one(percent: float) -> str:
-    """Return a share below 100 % with enough digits not to be rounded to 100 %."""
+    """Return a share below 100 % with enough digits that it is not rounded to 100 %."""
     return next((text for text in (f"{percent:.{i}f}" for i in range(14)) if float(text) < 100), f"{percent:.13f}")
 
 
 def sampler_in_words(name: str) -> str:
-    """Return the name of a sampler of `sample` for a sentence; other names as they are."""
+    """Return the name of a sampler of `sample` for a sentence. Other names are returned as they are."""
     return SAMPLERS.get(name, name)
 
 
@@ -244,9 +244,9 @@ def interval_in_words(lower: float, upper: float, *, may_be_empty: bool = False)
 
 
 def share_in_words(share: float, lower: float, upper: float) -> str:
-    """Return a share and its interval for a reader who is no statistician, in whole people of a hundred or a thousand.
+    """Return a share and its interval for readers who are not statisticians, as people out of 100 or 1,000.
 
-    The interval is rounded outwards, so that what is said is no narrower than what is known.
+    The interval is rounded outward, so the words never claim more than is known.
     """
     of = 100 if upper >= 0.05 else 1000
     low, about, high = math.floor(of * lower + 1e-9), round(of * share), math.ceil(of * upper - 1e-9)
@@ -293,7 +293,7 @@ def verdict_cells(comparison: "xr.Dataset", name: str) -> list[str]:
 
 
 def most_sure(epsilon: float) -> str:
-    """Return how sure one can be of one of two answers that were equally likely, rounded up."""
+    """Return how sure one can be of one of two answers that were equally likely before, rounded up."""
     percent = 100 / (1 + math.exp(-epsilon))
     rounded = [math.ceil(percent * 10**digits - 1e-9) / 10**digits for digits in range(14)]
     return next((f"{each:.{i}f} %" for i, each in enumerate(rounded) if each < 100), "100 %")

@@ -1,7 +1,7 @@
-"""Real answers of real people to practice on: labeled data sets that other packages ship.
+"""Real answers of real people to practice with: labeled data sets from other packages.
 
-Each function returns a pandas DataFrame with one row per person. The column to ask about is categorical, and ``attrs``
-names it, the question, the source and the license. Nothing is downloaded: the data come with the packages of the extra
+Each function returns a pandas DataFrame with one row per person. The column to ask about is categorical; ``attrs`` has
+its name, the question, the source and the license. Nothing is downloaded: the data come with the packages of the extra
 ``datasets``.
 """
 
@@ -78,8 +78,8 @@ def birth_states() -> "pd.DataFrame":
     Returns
     -------
     pandas.DataFrame
-        A row for each man: ``state`` (52 categories: the states, the District of Columbia and "not stated"; the
-        question to ask privately), ``veteran`` of the Second World War or of Korea, and ``owns_home``.
+        A row for each man: ``state`` (the question to ask privately, with 52 categories: the states, the District of
+        Columbia and "not stated"), ``veteran`` (of the Second World War or of Korea) and ``owns_home``.
 
     Notes
     -----
@@ -119,7 +119,7 @@ def birth_states() -> "pd.DataFrame":
 
 
 def _data_of(module: str, function: str, package: str) -> Any:
-    """Return the table of a module, or raise ImportError that says what to install."""
+    """Return the table of a module, or raise ImportError with what to install."""
     try:
         return import_module(module).load_pandas().data
     except ModuleNotFoundError as missing:
@@ -129,14 +129,12 @@ def _data_of(module: str, function: str, package: str) -> Any:
 
 
 def _labelled(codes: Any, labels: tuple[str, ...]) -> Any:
-    """Return codes as an ordered categorical column."""
     import pandas as pd
 
     return pd.Categorical.from_codes(codes, list(labels), ordered=True)
 
 
 def _described(people: "pd.DataFrame", **attributes: str) -> "pd.DataFrame":
-    """Name the rows and attach a description."""
     people.index.name = "person"
     people.attrs.update(attributes)
     return people

@@ -7,12 +7,12 @@ Whatever the mechanism, a response has probability e^log_scale · h with
 where θ(S) is the mass of a set, Σ_{i∈S} θ_i, or of a pattern, Σ_i w_i θ_i. Equal rows become one with a count. So if
 answers repeat, the cost of sampling does not grow with the number of responses.
 
-Sets are lists of members. Where a mechanism has thousands of categories and answers, the lists would fill the memory,
-and a fast transform is quicker: such sets are only numbered, and `Evidence.structure` says how to multiply by them.
+Sets are lists of members. If a mechanism has thousands of categories and answers, such lists would fill the memory, and
+a fast transform is quicker. Its sets are only numbered, and `Evidence.structure` says how to multiply by them.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,30 +20,14 @@ from numpy.typing import NDArray
 from adobest_pp._text import brief
 from adobest_pp._types import Bits, Floats, Integers
 
-__all__ = [
-    "BITS",
-    "HADAMARD",
-    "NO_STRUCTURE",
-    "PROJECTIVE",
-    "SKETCH",
-    "Evidence",
-    "merged",
-    "pattern_rows",
-    "set_rows",
-    "structured_rows",
-    "support_rows",
-    "unique_rows",
-]
-
-
 # Sets whose masks are unpacked at a time, to bound the memory.
 _SETS_AT_ONCE = 1 << 16
-# Categories per look-up table: see `adobest_pp.likelihood.core`.
+# Categories per look-up table; see `adobest_pp.likelihood.core`.
 BITS = 10
 # The kinds of structure that `adobest_pp.transforms` can multiply by.
 HADAMARD, PROJECTIVE, SKETCH = 1, 2, 3
-# Evidence without structure. Its type is not that of blocks, so that a compiler knows there is nothing to multiply by:
-# see `adobest_pp.transforms.blocks`.
+# Evidence without structure. From its type, which is not that of blocks, the compiler knows that there is nothing to
+# multiply by; see `adobest_pp.transforms.blocks`.
 NO_STRUCTURE: NDArray[np.integer] = np.zeros(0, dtype=np.uint8)
 
 
@@ -71,7 +55,7 @@ class Evidence(NamedTuple):
         The sets again, ten categories at a time: bit j of ``codes[t, v]`` says whether category 10·t + j is in set v.
         T is 0 unless there are so many sets that looking up masses costs less than adding up the members.
     structure : array of int
-        Sets without members: how to multiply by them, as blocks that `adobest_pp.transforms` reads. Mostly
+        How to multiply by sets whose members are not listed, as blocks that `adobest_pp.transforms` reads. Usually
         `NO_STRUCTURE`.
     """
 
@@ -110,7 +94,7 @@ class Evidence(NamedTuple):
 
     @property
     def n_masses(self) -> int:
-        """The number of sets, patterns and sets of the structure: those whose masses a likelihood needs."""
+        """The number of masses that a likelihood needs: of sets, of patterns, and of sets of the structure."""
         return self.n_sets + len(self.patterns) + sum(int(block[2]) for block in _blocks(self.structure))
 
     @property
@@ -146,8 +130,8 @@ class Evidence(NamedTuple):
         Returns
         -------
         Evidence
-            The same to the last bit as the evidence of all answers at once (for different mechanisms, of `concat`),
-            whatever the pieces and their order.
+            Whatever the pieces and their order, it equals the evidence of all answers at once to the last bit (for
+            different mechanisms, that of `concat`).
 
         Examples
         --------
@@ -183,40 +167,42 @@ class Evidence(NamedTuple):
 
 def set_rows(
     row_of: Integers,
-    base: Floats,
-    own: Floats,
-    inside: Floats,
-    category: Integers,
     set_index: Integers,
-    packed_sets: Bits,
     n_categories: int,
+    packed_sets: Bits | None = None,
+    *,
+    base: Floats | float = 1.0,
+    own: Floats | float = 0.0,
+    inside: Floats | float = 0.0,
     log_scale: Floats | float = 0.0,
+    category: Integers | int = 0,
 ) -> Evidence:
     """Return evidence whose rows have a set, given as packed bits of shape (V, ⌈K/8⌉), or none (−1).
 
-    `row_of` is the row of each response, of shape (n,). The other arrays have one entry per row.
+    `row_of` is the row of each response, of shape (n,). The other arrays have one entry per row; a number is the same
+    for all rows.
     """
-    members, sizes = _members(packed_sets, n_categories)
+    n = set_index.size
+    packed = np.zeros((0, -(-n_categories // 8)), dtype=np.uint8) if packed_sets is None else packed_sets
+    members, sizes = _members(packed, n_categories)
     return Evidence(
-        base=base,
-        own=own,
-        inside=inside,
-        log_scale=np.full(base.size, log_scale) if np.ndim(log_scale) == 0 else np.asarray(log_scale),
-        category=category,
+        base=np.full(n, base, dtype=np.float64),
+        own=np.full(n, own, dtype=np.float64),
+        inside=np.full(n, inside, dtype=np.float64),
+        log_scale=np.full(n, log_scale, dtype=np.float64),
+        category=np.full(n, category, dtype=np.int64),
         set_index=set_index,
-        count=np.bincount(row_of, minlength=base.size),
+        count=np.bincount(row_of, minlength=n),
         members=members,
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         patterns=np.zeros((0, n_categories)),
-        codes=_codes(packed_sets, n_categories, members.size),
+        codes=_codes(packed, n_categories, members.size),
     )
 
 
 def support_rows(packed_sets: Bits, inside: float, log_scale: Floats, row_of: Integers, k: int) -> Evidence:
     """Return evidence of answers given by their support sets: row u is ``1 + inside·θ(set u)``."""
-    n = len(packed_sets)
-    zeros = np.zeros(n, dtype=np.int64)
-    return set_rows(row_of, np.ones(n), np.zeros(n), np.full(n, inside), zeros, np.arange(n), packed_sets, k, log_scale)
+    return set_rows(row_of, np.arange(len(packed_sets)), k, packed_sets, inside=inside, log_scale=log_scale)
 
 
 def structured_rows(
@@ -226,13 +212,10 @@ def structured_rows(
 
     `log_scale` has one entry for each of the m answers.
     """
-    m = log_scale.size
-    count = np.bincount(answers, minlength=m)
-    used = np.flatnonzero(count)
-    n, row_of = used.size, (np.cumsum(count > 0) - 1)[answers]
-    empty = np.zeros((0, -(-k // 8)), dtype=np.uint8)
-    levels = (np.ones(n), np.zeros(n), np.full(n, inside), np.zeros(n, dtype=np.int64), used)
-    return set_rows(row_of, *levels, empty, k, log_scale[used])._replace(structure=structure), row_of
+    count = np.bincount(answers, minlength=log_scale.size)
+    used, row_of = np.flatnonzero(count), (np.cumsum(count > 0) - 1)[answers]
+    rows = set_rows(row_of, used, k, inside=inside, log_scale=log_scale[used])
+    return rows._replace(structure=structure), row_of
 
 
 def pattern_rows(outputs: Integers, matrix: Floats) -> tuple[Evidence, Integers]:
@@ -240,19 +223,17 @@ def pattern_rows(outputs: Integers, matrix: Floats) -> tuple[Evidence, Integers]
     used, output_of = np.unique(outputs, return_inverse=True)
     # Outputs with equal rows say the same about θ.
     patterns, pattern_of = np.unique(np.asarray(matrix[used], dtype=np.float64), axis=0, return_inverse=True)
-    n, row_of = len(patterns), pattern_of[output_of]
-    empty = np.zeros((0, -(-matrix.shape[1] // 8)), dtype=np.uint8)
-    levels = (np.zeros(n), np.zeros(n), np.ones(n), np.zeros(n, dtype=np.int64), np.arange(n))
-    evidence = set_rows(row_of, *levels, empty, matrix.shape[1])
+    row_of = pattern_of[output_of]
+    evidence = set_rows(row_of, np.arange(len(patterns)), matrix.shape[1], base=0.0, inside=1.0)
     return evidence._replace(patterns=np.ascontiguousarray(patterns)), row_of
 
 
 def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[Integers]]:
     """Return several pieces of evidence as one, and for each piece the new places of its rows.
 
-    Rows are sorted by set (none first, patterns after sets with members, and sets of structures last), then by falling
-    base, then by own, inside, scale and category; equal rows become one. Sets are sorted by their packed bits, patterns
-    by their weights, and blocks of structure by their integers; parts with equal blocks share them.
+    Rows are sorted by set (none first, then sets with members, patterns, and sets of structures), then by falling base,
+    then by own, inside, scale and category; equal rows become one. Sets are sorted by their packed bits, patterns by
+    their weights, and blocks of structure by their integers; parts with equal blocks share them.
     """
     n_categories = parts[0].n_categories
     packed = np.concatenate([_packed(part) for part in parts])
@@ -271,19 +252,18 @@ def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[Integers]]:
         # The last entry is for rows without a set, whose index is −1.
         place = np.append(place, np.concatenate([of_set, of_pattern, *of_block, [-1]])[part.set_index])
         sets_before, patterns_before = sets_before + part.n_sets, patterns_before + len(part.patterns)
-    base, own, inside, log_scale, category, count = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("base", "own", "inside", "log_scale", "category", "count")
-    )
-    keys = (category, log_scale, inside, own, -base, place)
+    names = ("base", "own", "inside", "log_scale", "category", "count")
+    whole: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    count = whole.pop("count")
+    keys = (*(whole[name] for name in ("category", "log_scale", "inside", "own")), -whole["base"], place)
     order = np.lexsort(keys)
     is_new = np.ones(order.size, dtype=bool)
     is_new[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
     row_of = np.empty(order.size, dtype=np.int64)
     row_of[order] = np.cumsum(is_new) - 1
     kept = order[is_new]
-    levels = (base[kept], own[kept], inside[kept], category[kept], place[kept])
-    rows = set_rows(row_of, *levels, packed[first], n_categories, log_scale[kept])
+    levels = {name: each[kept] for name, each in whole.items()}
+    rows = set_rows(row_of, place[kept], n_categories, packed[first], **levels)
     total = np.zeros(kept.size, dtype=np.int64)
     np.add.at(total, row_of, count)
     ends = np.cumsum([part.n_rows for part in parts])[:-1]

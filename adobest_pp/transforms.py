@@ -1,15 +1,16 @@
 """Products with the support sets of a mechanism, compiled: the masses θ(A) of all sets at once, and the way back.
 
-A mechanism with thousands of categories and answers cannot list the members of its sets, but may know a faster way to
-multiply by them. It says so by a block of integers (`ExtremalMechanism.structure`), which `Evidence.structure` keeps:
+A mechanism with thousands of categories and answers cannot list the members of its sets, but may have a faster way to
+multiply by them. It describes this way in a block of integers (`ExtremalMechanism.structure`), which
+`Evidence.structure` keeps:
 
     [kind, length of the block, number of answers m, …what the kind needs]
 
-Evidence may have several blocks, one after the other. Sets are numbered 0 … m−1 within a block, by the answers.
+Evidence may have several blocks, one after the other. Within a block, set z belongs to answer z, for z = 0 … m−1.
 
-Each kind has three functions here, and a branch in each of `block_masses`, `add_block` and `holds`, which choose at
-run time: whatever calls them is compiled once for all kinds, and once for evidence without structure. Tests compare
-every kind with the support sets that its mechanism lists.
+Each kind has a branch in each of `block_masses`, `add_block` and `holds`. These choose at run time, so their callers
+are compiled only twice: for all kinds, and for evidence without structure. Tests compare every kind with the support
+sets that its mechanism lists.
 """
 
 from typing import Any
@@ -21,14 +22,14 @@ from numba.extending import overload
 from adobest_pp._numerics import copy_into
 from adobest_pp.evidence import HADAMARD, PROJECTIVE, SKETCH
 
-# What the rest of the package calls: all blocks, whatever their kinds.
+# All blocks, whatever their kinds: these are the functions that the rest of the package calls.
 
 
 def blocks(structure: Any) -> Any:
     """Return the blocks of `Evidence.structure`, or None if there are none.
 
-    The functions below do nothing with None. The compiler takes it from the type of `NO_STRUCTURE`, and leaves them
-    out: with them, all kernels of a cold `adobest compare` took twice as long to compile.
+    The functions below do nothing with None. The compiler knows it from the type of `NO_STRUCTURE`, and leaves them
+    out. With them, all kernels of a cold `adobest compare` took twice as long to compile.
     """
     return structure if structure.size else None
 
@@ -76,7 +77,7 @@ def add_structured(pull, structure, slope):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def is_member(x, z, structure):  # type: ignore[no-untyped-def]
-    """Tell whether category x is in set z, numbered over all blocks."""
+    """Return whether category x is in set z, numbered over all blocks."""
     if structure is None:
         return False
     at = 0
@@ -88,7 +89,7 @@ def is_member(x, z, structure):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def structured_masks(sets, structure, n_categories):  # type: ignore[no-untyped-def]
-    """Return some sets written out, of shape (V, K): for few of them."""
+    """Return some sets as masks, of shape (V, K). They should be few."""
     masks = np.empty((sets.size, n_categories), dtype=np.bool_)
     for v in range(sets.size):
         for x in range(n_categories):
@@ -96,85 +97,102 @@ def structured_masks(sets, structure, n_categories):  # type: ignore[no-untyped-
     return masks
 
 
-# One block: the branch of each kind.
+# One block: a branch for each kind.
+#
+# Hadamard response: category x is in set z if H[x+1, z] is +1. With φ = (0, θ, 0 …), θ(A_z) = (Σθ + (Hφ)_z)/2.
+#
+# Projective geometry response: category x is in set z if the points x and z are orthogonal, over the field of q
+# elements. A block has q, the number t of coordinates and, if q is not a prime, the sums and products of the field.
+# Points are numbered as in `adobest_pp.mechanisms.projective_geometry_response`. Categories and answers have the same
+# numbers, so the transpose is the same sum.
+#
+# Count-mean sketch: category x is in set z if function z // g hashes it to z % g. A block has g, K and the values of
+# all categories under all functions, of shape (k, K), four in each integer.
 
 
 @njit(cache=True)
 def block_masses(theta, block, masses):  # type: ignore[no-untyped-def]
     """Write θ(A) of every set of one block into `masses`, of shape (m,)."""
     if block[0] == HADAMARD:
-        _hadamard_masses(theta, masses)
+        total = 0.0
+        masses[:] = 0.0
+        for x in range(theta.size):
+            masses[x + 1] = theta[x]
+            total += theta[x]
+        walsh_hadamard(masses)
+        for z in range(masses.size):
+            masses[z] = 0.5 * (total + masses[z])
     elif block[0] == PROJECTIVE:
         values = np.zeros(masses.size)
         copy_into(values[: theta.size], theta)
         _orthogonal_sums(values, block, masses)
     elif block[0] == SKETCH:
-        _sketch_masses(theta, block, masses)
+        g = block[3]
+        masses[:] = 0.0
+        for function in range(masses.size // g):
+            into = masses[function * g : (function + 1) * g]
+            for x in range(theta.size):
+                into[sketch_value(function, x, block)] += theta[x]
 
 
 @njit(cache=True)
 def add_block(pull, block, slope):  # type: ignore[no-untyped-def]
     """Add Σ_A pull[A]·1[x ∈ A] over the sets of one block to `slope[x]`."""
     if block[0] == HADAMARD:
-        _add_hadamard(pull, slope)
+        turned = pull.copy()
+        walsh_hadamard(turned)
+        for x in range(slope.size):
+            slope[x] += 0.5 * (turned[0] + turned[x + 1])
     elif block[0] == PROJECTIVE:
         sums = np.empty(pull.size)
         _orthogonal_sums(pull, block, sums)
         for x in range(slope.size):
             slope[x] += sums[x]
     elif block[0] == SKETCH:
-        _add_sketch(pull, block, slope)
+        g = block[3]
+        for function in range(pull.size // g):
+            out = pull[function * g : (function + 1) * g]
+            for x in range(slope.size):
+                slope[x] += out[sketch_value(function, x, block)]
 
 
 @njit(cache=True)
 def holds(x, z, block):  # type: ignore[no-untyped-def]
-    """Tell whether category x is in set z of one block."""
+    """Return whether category x is in set z of one block."""
     if block[0] == HADAMARD:
-        return _hadamard_holds(x, z)
+        common, odd = (x + 1) & z, False
+        while common:
+            common &= common - 1
+            odd = not odd
+        return not odd
     if block[0] == PROJECTIVE:
-        return _orthogonal(x, z, block)
+        q, total = block[3], 0
+        one, two = point_number(x, q), point_number(z, q)
+        while one and two:
+            total = field_sum(total, field_product(one % q, two % q, block), block)
+            one //= q
+            two //= q
+        return total == 0
     if block[0] == SKETCH:
         return sketch_value(z // block[3], x, block) == z % block[3]
     return False
 
 
-# Hadamard response: category x is in set z if H[x+1, z] is +1. With φ = (0, θ, 0 …), θ(A_z) = (Σθ + (Hφ)_z)/2.
-
-
 @njit(cache=True)
-def _hadamard_holds(x, z):  # type: ignore[no-untyped-def]
-    common, odd = (x + 1) & z, False
-    while common:
-        common &= common - 1
-        odd = not odd
-    return not odd
+def sketch_value(function, x, block):  # type: ignore[no-untyped-def]
+    """Return the value to which a function of a sketch hashes category x."""
+    place = function * block[4] + x
+    return (block[5 + (place >> 2)] >> (16 * (place & 3))) & 0xFFFF
 
 
-@njit(cache=True)
-def _hadamard_masses(theta, masses):  # type: ignore[no-untyped-def]
-    total = 0.0
-    masses[:] = 0.0
-    for x in range(theta.size):
-        masses[x + 1] = theta[x]
-        total += theta[x]
-    walsh_hadamard(masses)
-    for z in range(masses.size):
-        masses[z] = 0.5 * (total + masses[z])
-
-
-@njit(cache=True)
-def _add_hadamard(pull, slope):  # type: ignore[no-untyped-def]
-    turned = pull.copy()
-    walsh_hadamard(turned)
-    for x in range(slope.size):
-        slope[x] += 0.5 * (turned[0] + turned[x + 1])
+# The transform of Hadamard response.
 
 
 @njit(cache=True)
 def walsh_hadamard(values):  # type: ignore[no-untyped-def]
     """Multiply a vector by Sylvester's Hadamard matrix of its length, a power of two, in place: O(m log m).
 
-    Three levels of neighbours are taken at a time, and then two levels, which saves passes over the memory.
+    Three levels of neighbors are done together, and then two levels at a time, which saves passes over the memory.
     """
     n, width = values.size, 1
     if n >= 8:
@@ -194,7 +212,7 @@ def walsh_hadamard(values):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _walsh_hadamard_of_rows(values, width):  # type: ignore[no-untyped-def]
-    """Do the same with rows of `width` numbers in place of single ones."""
+    """Do the same with rows of `width` numbers in place of single numbers."""
     n = values.size
     while 2 * width < n:
         for start in range(0, n, 4 * width):
@@ -213,10 +231,7 @@ def _walsh_hadamard_of_rows(values, width):  # type: ignore[no-untyped-def]
             values[j], values[j + width] = first + second, first - second
 
 
-# Projective geometry response: category x is in set z if the points x and z are orthogonal, over the field of q
-# elements. A block has q, the number t of coordinates and, if q is not a prime, the sums and products of the field.
-# Points are numbered as in `adobest_pp.mechanisms.projective_geometry_response`, which has the same numbers for
-# categories and answers: so the way back is the same sum.
+# The sums of projective geometry response.
 
 
 @njit(cache=True)
@@ -246,29 +261,19 @@ def point_number(point, q):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _orthogonal(x, z, block):  # type: ignore[no-untyped-def]
-    q, total = block[3], 0
-    one, two = point_number(x, q), point_number(z, q)
-    while one and two:
-        total = field_sum(total, field_product(one % q, two % q, block), block)
-        one //= q
-        two //= q
-    return total == 0
-
-
-@njit(cache=True)
 def _orthogonal_sums(values, block, sums):  # type: ignore[no-untyped-def]
     """Write the sum of `values` over the points orthogonal to each point, for all of them: O(m·q·t).
 
-    Points x = (1, a) and directions y have Σ_a value(1, a)·1[a·y = c] = R(y, c), an affine Radon transform. The points
-    (1, a) orthogonal to z = (0, y) have the sum R(y, 0), and those orthogonal to z = (1, f·y) have R(y, c) with
-    c·f = −1. The points x = (0, x′) are those of the geometry of one coordinate less, and orthogonal to the same y.
+    For points x = (1, a) and a direction y, let R(y, c) = Σ_a value(1, a)·1[a·y = c], an affine Radon transform. The
+    points (1, a) orthogonal to z = (0, y) have the sum R(y, 0), and those orthogonal to z = (1, f·y) have the sum
+    R(y, c) with c·f = −1. The points x = (0, x′) are those of the geometry with one coordinate less, and x′ must be
+    orthogonal to the same y.
     """
     q, t = block[3], block[4]
     minus = 1
     while field_sum(minus, 1, block) != 0:
         minus += 1
-    # For each factor f: −1/f, and f times the vectors that are the digits of 0, 1, 2, …
+    # For each factor f: −1/f, and f times the vectors whose digits are 0, 1, 2, …
     opposite, products = np.zeros(q, dtype=np.int64), np.zeros((q, q if t > 2 else 1), dtype=np.int64)
     for factor in range(1, q):
         while field_product(opposite[factor], factor, block) != minus:
@@ -283,7 +288,7 @@ def _orthogonal_sums(values, block, sums):  # type: ignore[no-untyped-def]
     for _ in range(2, t + 1):
         # The `size` points after the `before` ones of fewer coordinates, as a function of a.
         copy_into(rest[:size], values[before : before + size])
-        # Directions begin with zeros, which are summed out, and a 1. The `width` ones with as many begin at `start`.
+        # Directions begin with zeros, which are summed out, and a 1. The `width` with equally many begin at `start`.
         width, start = size // q, before
         while width >= 1:
             start -= width
@@ -300,7 +305,7 @@ def _orthogonal_sums(values, block, sums):  # type: ignore[no-untyped-def]
                 for b in range(width):
                     rest[b] += rest[c * width + b]
             width //= q
-        # To (1, 0, …, 0) all points of fewer coordinates are orthogonal, and no other.
+        # All points of fewer coordinates are orthogonal to (1, 0, …, 0), and no others.
         sums[before] = total
         total += rest[0]
         before += size
@@ -309,7 +314,7 @@ def _orthogonal_sums(values, block, sums):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _by_digits(table, size):  # type: ignore[no-untyped-def]
-    """Return a function of one digit, for each row of the table, digit by digit of 0 … size−1 or of the q first."""
+    """Apply each row of the table, a function of one digit, to every digit of the numbers 0 … size−1 (at least q)."""
     q = len(table)
     found = np.zeros((q, max(size, table.shape[1])), dtype=np.int64)
     for row in range(q):
@@ -321,10 +326,10 @@ def _by_digits(table, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _radon(values, width, minus, block, characters, first, second):  # type: ignore[no-untyped-def]
-    """Return Σ_a values[c − a·b, a] for every c and b, in the same layout (q, width); digits of a and b are vectors.
+    """Return Σ_a values[c − a·b, a] for every c and b, in the same layout (q, width); a and b are vectors of digits.
 
-    One digit of a is turned into one of b at a time. It is moved to the end, so that the others stay contiguous. If q
-    is a power of two, Walsh–Hadamard transforms turn all digits at once.
+    One digit of a at a time is transformed into one of b, and moved to the end, so that the others stay contiguous. If
+    q is a power of two, Walsh–Hadamard transforms do all digits at once.
     """
     q = block[3]
     now, then = first[: values.size], second[: values.size]
@@ -355,7 +360,7 @@ def _radon(values, width, minus, block, characters, first, second):  # type: ign
 
 @njit(cache=True)
 def _radon_of_one(now, then, block):  # type: ignore[no-untyped-def]
-    """Return the same if a is one digit: then c is made contiguous."""
+    """Return the same if a is one digit. Then c is made contiguous."""
     q = block[3]
     for a in range(q):
         for c in range(q):
@@ -384,8 +389,8 @@ def _radon_of_one(now, then, block):  # type: ignore[no-untyped-def]
 def _characters(block):  # type: ignore[no-untyped-def]
     """Return d(d⁻¹(u)·b) for every u and b of a field of 2^r elements, of shape (q, q).
 
-    Sums are those of bits. With the lowest bit ℓ, (−1)^ℓ(x) is a character, and ℓ(γx) is the product of the bits of x
-    with some bits d(γ).
+    Sums in the field are those of bits modulo 2. With ℓ(x) the lowest bit, (−1)^ℓ(x) is a character, and ℓ(γx) is the
+    inner product of the bits of x with some bits d(γ).
     """
     q = block[3]
     bits, back = np.zeros(q, dtype=np.int64), np.zeros(q, dtype=np.int64)
@@ -406,8 +411,8 @@ def _characters(block):  # type: ignore[no-untyped-def]
 def _radon_of_bits(now, width, characters, then):  # type: ignore[no-untyped-def]
     """Return the same for a field of 2^r elements.
 
-    Summed over c with a character χ(γc), the sums are Σ_{c,a} χ(γc + γb·a)·values[c, a]: the Walsh–Hadamard transform
-    of all values at the bits u = d(γ) and, digit by digit, d(γb). A second transform leads from u back to c.
+    Their transform over c with a character χ(γc) is Σ_{c,a} χ(γc + γb·a)·values[c, a], the Walsh–Hadamard transform of
+    all values at the bits u = d(γ) and, digit by digit, d(γb). A second transform leads from u back to c.
     """
     q = len(characters)
     walsh_hadamard(now)
@@ -420,33 +425,3 @@ def _radon_of_bits(now, width, characters, then):  # type: ignore[no-untyped-def
                 then[u * width + b + low] = scale * now[out + places[low]]
     _walsh_hadamard_of_rows(then, width)
     return then
-
-
-# Count-mean sketch: category x is in set z if function z // g hashes it to z % g. A block has g, K and the values of
-# all categories under all functions, of shape (k, K), four in each integer.
-
-
-@njit(cache=True)
-def sketch_value(function, x, block):  # type: ignore[no-untyped-def]
-    """Return what a function hashes category x to."""
-    place = function * block[4] + x
-    return (block[5 + (place >> 2)] >> (16 * (place & 3))) & 0xFFFF
-
-
-@njit(cache=True)
-def _sketch_masses(theta, block, masses):  # type: ignore[no-untyped-def]
-    g = block[3]
-    masses[:] = 0.0
-    for function in range(masses.size // g):
-        into = masses[function * g : (function + 1) * g]
-        for x in range(theta.size):
-            into[sketch_value(function, x, block)] += theta[x]
-
-
-@njit(cache=True)
-def _add_sketch(pull, block, slope):  # type: ignore[no-untyped-def]
-    g = block[3]
-    for function in range(pull.size // g):
-        out = pull[function * g : (function + 1) * g]
-        for x in range(slope.size):
-            slope[x] += out[sketch_value(function, x, block)]

@@ -1,4 +1,4 @@
-"""The device in JavaScript: one module, `adobest.js`, for browsers and Node, which ships with the package.
+"""The device in JavaScript: one module, `adobest.js`, for browsers and Node. It ships with the package.
 
 ``python -m adobest_pp.device FOLDER`` writes it out.
 """
@@ -26,7 +26,7 @@ def read_device(name: str = MODULE) -> bytes:
 
 
 def integrity() -> str:
-    """Return the hash of the module as pages state it, for ``integrity="…"`` (Subresource Integrity)."""
+    """Return the hash of the module that pages state in ``integrity="…"`` (Subresource Integrity)."""
     return f"sha384-{base64.b64encode(hashlib.sha384(read_device()).digest()).decode()}"
 
 
@@ -36,9 +36,9 @@ def write_device(folder: str | os.PathLike[str], *, overwrite: bool = False) -> 
     Parameters
     ----------
     folder : path
-        The folder, which is made if there is none.
+        The folder. It is created if it does not exist.
     overwrite : bool, default False
-        Whether to replace files that are there already.
+        Whether to replace existing files.
 
     Returns
     -------
@@ -60,10 +60,9 @@ def write_device(folder: str | os.PathLike[str], *, overwrite: bool = False) -> 
     target = check_path(folder, "folder")
     target.mkdir(parents=True, exist_ok=True)
     written = [target / name for name in FILES]
-    if not overwrite:
-        for path in written:
-            if path.exists():
-                raise FileExistsError(f"folder must not hold {path.name} already, got {str(target)!r}")
+    for path in written:
+        if path.exists() and not overwrite:
+            raise FileExistsError(f"folder must not contain {path.name} already, got {str(target)!r}")
     for path in written:
         write_whole(path, read_device(path.name), overwrite=overwrite)
     return written

@@ -7,10 +7,10 @@ from adobest_pp.device import integrity, write_device
 
 
 def main() -> None:
-    """Write the files, and print where they are and the hash that a page may state."""
+    """Write the files, and print their paths and the hash for a page."""
     parser = argparse.ArgumentParser(prog="python -m adobest_pp.device", description="Write adobest.js into a folder.")
-    parser.add_argument("folder", help="the folder, which is made if there is none")
-    parser.add_argument("--overwrite", action="store_true", help="replace files that are there already")
+    parser.add_argument("folder", help="the folder, which is created if it does not exist")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files")
     given = parser.parse_args()
     try:
         written = write_device(given.folder, overwrite=given.overwrite)

@@ -9,15 +9,15 @@
  * `privatize` draws with exactly those probabilities, from `crypto.getRandomValues`. It stores nothing.
  *
  * A probability is a ratio of two integers: `UNIT` stands for 1, and the published odds, in the same unit, for e^ε. The
- * draws are those of the Python package, word for word of randomness. For every category they take as many words and
- * the same steps; that the compiler of a browser makes them equally long, nobody can promise.
+ * draws are those of the Python package, word for word of randomness. They take the same number of words and the same
+ * steps for every category. Nobody can promise that the compiler of a browser makes these steps equally long.
  *
  * MIT License. No dependencies.
  */
 
 const UNIT = 1n << 64n;
 
-// The bounds of `read_question` in Python: within them a question is read, audited and answered in a second.
+// The bounds of `read_question` in Python. Within them, reading, auditing and answering take less than a second.
 const MAX_TEXT = 1_000_000;
 const MAX_ASKED = 20_000;
 const MAX_WITH_SUBSET = 5_000;
@@ -36,11 +36,11 @@ const MAX_DRAWS = 100; // cards of Kuk's design
 // Fields whose order is a power of a prime: the prime, and an irreducible polynomial, its coefficients as digits.
 const POLYNOMIALS = { 4: [2, 7], 8: [2, 11], 9: [3, 10], 16: [2, 19], 25: [5, 27], 27: [3, 34], 32: [2, 37] };
 
-/** How a question draws, for `testVector` alone: what is handed to pages has no way to it. */
+/** How a question draws, for `testVector` only: pages cannot reach it through a question. */
 const DRAWS = new WeakMap();
 
 /**
- * Read a published question, or throw one sentence: then nothing must be answered.
+ * Read a published question, or throw an error with one sentence; nothing must be answered then.
  *
  * @param {string} text The JSON text that the collector published.
  * @param {{epsilon: number}} agreed The budget that the person has agreed to.
@@ -48,36 +48,26 @@ const DRAWS = new WeakMap();
  *   `odds()`, `odds(answer)`, `row(answer)` and `weights()`.
  */
 export function readQuestion(text, { epsilon } = {}) {
-  if (typeof epsilon !== "number" || !(epsilon > 0 && epsilon <= MAX_EPSILON)) {
-    throw new RangeError(`epsilon must be a number above 0 and at most ${MAX_EPSILON}: what the person agreed to.`);
-  }
+  refuseIf(typeof epsilon !== "number" || !(epsilon > 0 && epsilon <= MAX_EPSILON),
+    `epsilon must be a number above 0 and at most ${MAX_EPSILON}: what the person agreed to.`, RangeError);
   const content = parse(text);
   const settings = content?.question;
-  if (!isObject(content) || !isObject(settings)) {
-    throw new Error("The text must be a JSON object with number, question, categories and odds.");
-  }
+  refuseIf(!isObject(content) || !isObject(settings),
+    "The text must be a JSON object with number, question, categories and odds.");
   const build = Object.hasOwn(MECHANISMS, settings.mechanism) ? MECHANISMS[settings.mechanism] : null;
-  if (build === null) {
-    throw new Error(`The question must be of ${Object.keys(MECHANISMS).join(", ")}.`);
-  }
+  refuseIf(build === null, `The question must use one of ${Object.keys(MECHANISMS).join(", ")}.`);
   const number = integer(content.number, "number", 0, Number.MAX_SAFE_INTEGER);
   const promise = settings.epsilon;
-  if (typeof promise !== "number" || !(promise > 0)) {
-    throw new Error("The question must state its epsilon, a positive number.");
-  }
-  if (promise > epsilon) {
-    throw new RangeError(`The question must have an epsilon of at most ${epsilon}, got ${promise}.`);
-  }
+  refuseIf(typeof promise !== "number" || !(promise > 0), "The question must state its epsilon, a positive number.");
+  refuseIf(promise > epsilon,
+    `The question must have an epsilon of at most ${epsilon}, got ${promise}.`, RangeError);
   const categories = Object.freeze(checkLabels(content.categories));
   const odds = list(content.odds, "odds").map((each) => positive(each, "odds", UNIT));
   const mechanism = build(settings, odds, categories.length, content.subset);
   const audit = auditOf(mechanism, promise, categories);
 
-  const checkAnswer = (answer) => {
-    if (!mechanism.isAnswer(answer)) {
-      throw new RangeError("answer must be one that this question can have.");
-    }
-  };
+  const checkAnswer = (answer) =>
+    refuseIf(!mechanism.isAnswer(answer), "answer must be a possible answer to this question.", RangeError);
   const question = Object.freeze({
     number,
     mechanism: settings.mechanism,
@@ -95,9 +85,10 @@ export function readQuestion(text, { epsilon } = {}) {
     },
 
     /**
-     * Without an answer: for each category, how likely the answer is to name it if it is the truth (`named`), and
-     * the least and most if another is (`otherwise`). With an answer: how likely each category is to give it
-     * (`probability`), and that over the least of them (`odds`), which is at most e^ε.
+     * Without an answer, return for each category how likely an answer is to name it if it is the truth (`named`), and
+     * the smallest and largest such probability if another category is (`otherwise`). With an answer, return for each
+     * category how likely it is to give that answer (`probability`), and the ratio to the least likely (`odds`), which
+     * is at most e^ε.
      */
     odds(answer) {
       if (answer === undefined) {
@@ -109,7 +100,7 @@ export function readQuestion(text, { epsilon } = {}) {
       return categories.map((category, x) => ({ category, probability: shares[x], odds: shares[x] / least }));
     },
 
-    /** Return an answer as the columns of a CSV file that `adobest_pp.gather` reads, each a text. */
+    /** Return an answer as the columns of a CSV file that `adobest_pp.gather` reads, each as text. */
     row(answer) {
       checkAnswer(answer);
       const bits = (members) => categories.map((_, x) => (members.includes(x) ? "1" : "0")).join("");
@@ -117,7 +108,7 @@ export function readQuestion(text, { epsilon } = {}) {
       return mechanism.subset ? { ...row, subset: bits(mechanism.subset) } : row;
     },
 
-    /** Return every integer weight W[answer][category], where there are few answers: the table that is audited. */
+    /** Return every integer weight W[answer][category], the table that is audited, if there are few answers. */
     weights() {
       return mechanism.outputs().map((answer) => categories.map((_, x) => mechanism.weight(answer, x)));
     },
@@ -127,7 +118,7 @@ export function readQuestion(text, { epsilon } = {}) {
 }
 
 /**
- * Answer from given words of 32 bits in place of entropy. For test vectors only: such an answer protects nobody.
+ * Answer with given words of 32 bits in place of entropy. For test vectors only: such an answer protects nobody.
  *
  * @param question What `readQuestion` returned.
  * @param {number} x A category.
@@ -138,7 +129,7 @@ export function testVector(question, x, words) {
   const fill = (buffer) => {
     for (let i = 0; i < buffer.length; i += 1) {
       const next = given.next();
-      // What is fetched ahead and never used may be missing.
+      // Words that are fetched ahead but not used may be missing.
       buffer[i] = next.done ? 0 : next.value;
     }
   };
@@ -147,7 +138,7 @@ export function testVector(question, x, words) {
 
 // ------------------------------------------------------------------------------------------------ exact arithmetic
 
-/** Return an integer E with E / 2²⁵⁶ at most e^ε, and below it by less than a relative 2⁻²³⁰; every step rounds down. */
+/** Return an integer E with E / 2²⁵⁶ at most e^ε, and a relative error below 2⁻²³⁰. Every step rounds down. */
 function expLowerBound(epsilon) {
   let [mantissa, shift] = [epsilon, 0n];
   while (!Number.isInteger(mantissa)) {
@@ -193,7 +184,7 @@ function gcd(a, b) {
   return a;
 }
 
-/** Return the double next to top / bottom, or next but one. */
+/** Return one of the doubles nearest to top / bottom. */
 function quotient(top, bottom) {
   const length = (value) => value.toString(16).length * 4;
   const shift = BigInt(length(bottom) - length(top) + 64);
@@ -213,8 +204,7 @@ function binomial(n, k) {
   return result;
 }
 
-/** Fractions are pairs [top, bottom]. */
-const ONE = [1n, 1n];
+const ONE = [1n, 1n]; // fractions are pairs [top, bottom]
 
 function minus([a, b], [c, d]) {
   return [a * d - c * b, b * d];
@@ -256,7 +246,7 @@ class Words {
     return (BigInt(high) << 32n) | BigInt(low);
   }
 
-  /** Forget the words: with the answer, they would tell x. */
+  /** Erase the words: together with the answer, they would reveal x. */
   clear() {
     this.#buffer.fill(0);
     this.#used = this.#buffer.length;
@@ -266,7 +256,7 @@ class Words {
 function systemEntropy() {
   const source = globalThis.crypto;
   if (typeof source?.getRandomValues !== "function") {
-    throw new Error("This browser has no crypto.getRandomValues, so nothing can be answered in private.");
+    throw new Error("This browser has no crypto.getRandomValues, so nothing can be answered privately.");
   }
   return new Words((buffer) => source.getRandomValues(buffer));
 }
@@ -282,7 +272,7 @@ function draw(mechanism, x, words) {
   }
 }
 
-/** Tell, with probability exactly weight/total, true. 64 binary digits decide but for one time in 2⁶⁴. */
+/** Return true with probability exactly weight/total. More than 64 binary digits are needed with probability 2⁻⁶⁴. */
 function bernoulli(words, weight, total) {
   let rest = weight;
   while (rest < total) {
@@ -296,7 +286,7 @@ function bernoulli(words, weight, total) {
   return true;
 }
 
-/** Draw an integer exactly uniform on 0 … bound−1: words above the last whole multiple of the bound are redrawn. */
+/** Draw an exactly uniform integer from 0 to bound−1. Words from the last whole multiple of the bound on are redrawn. */
 function below(words, bound) {
   const size = BigInt(bound);
   const limit = UNIT - (UNIT % size);
@@ -307,7 +297,7 @@ function below(words, bound) {
   return Number(word % size);
 }
 
-/** Randomized response on 0 … size−1, with keep : UNIT the odds of the truth against any other. */
+/** Randomized response on 0 … size−1, with odds keep : UNIT for the truth against any other. */
 function randomizedResponse(words, position, size, keep) {
   if (size === 1) {
     return position;
@@ -317,7 +307,7 @@ function randomizedResponse(words, position, size, keep) {
   return pick(kept, position, other);
 }
 
-/** A uniform subset of `size` out of `population`, as an array of 0 and 1 (Floyd's algorithm). */
+/** Draw a uniform subset of `size` out of `population`, as an array of 0 and 1 (Floyd's algorithm). */
 function uniformSubset(words, population, size) {
   const mask = new Uint8Array(population);
   for (let j = population - size; j < population; j += 1) {
@@ -334,8 +324,9 @@ function pick(condition, yes, no) {
 }
 
 // ------------------------------------------------------------------------------------------------ mechanisms
-// Each has k categories, `weight(answer, x)` over `total(x)` as P(answer | x), `worst()` with the largest ratio of two
-// probabilities of one answer as [top, bottom, x, x′], `naming(x)` for people, and `draw(x, words)`.
+// Each has k categories. P(answer | x) is `weight(answer, x)` over `total(x)`. `worst()` returns the largest ratio of two
+// probabilities of one answer as [top, bottom, x, x′], `naming(x)` what `odds()` shows people, and `draw(x, words)` an
+// answer.
 
 const MECHANISMS = {
   CountMeanSketch: countMeanSketch,
@@ -361,8 +352,7 @@ function srr(settings, odds, k, subset) {
   const total = keep + BigInt(k - 1) * UNIT;
   return {
     k,
-    isAnswer: isCode(k),
-    outputs: () => codes(k),
+    ...numbered(k),
     weight: (y, x) => (y === x ? keep : UNIT),
     total: () => total,
     worst: () => [keep, UNIT, 0, 1],
@@ -371,7 +361,7 @@ function srr(settings, odds, k, subset) {
   };
 }
 
-/** Subset selection: the answer is a set of `size` categories, in increasing order, so that the order tells nothing. */
+/** Subset selection: the answer is a set of `size` categories, in increasing order, so that the order reveals nothing. */
 function subsetSelection(settings, odds, k, subset) {
   const [keep] = checkShape(settings, odds, 1, k, subset);
   const size = integer(settings.size, "size", 1, k - 1);
@@ -387,7 +377,7 @@ function subsetSelection(settings, odds, k, subset) {
     worst: () => [keep, UNIT, 0, size],
     naming: () => named(quotient(inside, whole), (size - quotient(inside, whole)) / (k - 1)),
     draw: (x, words) => {
-      // Both sizes are drawn whatever comes: how long one takes would tell whether the truth is in.
+      // Both sizes are drawn for everybody: the time that one takes would reveal whether the set contains the truth.
       const contains = bernoulli(words, inside, whole);
       const [within, without] = [uniformSubset(words, k - 1, size - 1), uniformSubset(words, k - 1, size)];
       const members = new Uint8Array(k);
@@ -408,8 +398,7 @@ function hadamardResponse(settings, odds, k, subset) {
   const agree = (x, y) => parity((x + 1) & y) === 0;
   return {
     k,
-    isAnswer: isCode(columns),
-    outputs: () => codes(columns),
+    ...numbered(columns),
     weight: (y, x) => (agree(x, y) ? keep : UNIT),
     total: () => (keep + UNIT) * BigInt(columns / 2),
     worst: () => [keep, UNIT, 1, 0],
@@ -417,7 +406,7 @@ function hadamardResponse(settings, odds, k, subset) {
     draw: (x, words) => {
       const agrees = bernoulli(words, keep, keep + UNIT);
       const drawn = below(words, columns / 2);
-      // Any column but for one bit, at which the row has a 1; that bit then makes it agree, or not.
+      // All bits of the column are drawn but one, where the row has a 1. It is set so that the column agrees or not.
       const row = x + 1;
       const bit = 31 - Math.clz32(row);
       const low = drawn & ((1 << bit) - 1);
@@ -428,8 +417,8 @@ function hadamardResponse(settings, odds, k, subset) {
 }
 
 /**
- * Projective geometry response: the answer is a point over the field of q elements, likelier if it is orthogonal to that
- * of the truth. A point is a vector whose first coordinate other than 0 is 1; points are in the order of their digits.
+ * Projective geometry response: the answer is a point over the field of q elements, likelier if it is orthogonal to the
+ * point of the truth. A point is a vector whose first nonzero coordinate is 1; points are in the order of their digits.
  */
 function projectiveGeometryResponse(settings, odds, k, subset) {
   const [keep] = checkShape(settings, odds, 1, k, subset);
@@ -458,16 +447,15 @@ function projectiveGeometryResponse(settings, odds, k, subset) {
   const both = BigInt(count(t - 2));
   return {
     k,
-    isAnswer: isCode(points),
-    outputs: () => codes(points),
+    ...numbered(points),
     weight: (z, x) => (agree(x, z) ? keep : UNIT),
     total: () => total,
     worst: () => [keep, UNIT, 1, 0],
     naming: () => named(quotient(inside, total), quotient(both * keep + (BigInt(near) - both) * UNIT, total)),
     draw: (x, words) => {
       const isNear = bernoulli(words, inside, total);
-      // One coordinate of the truth is the first that is not 0, and is 1. The answer has the other coordinates of a
-      // point, or any; this one then makes the product 0, or 1. Both are drawn, so that the work is the same.
+      // The first nonzero coordinate of the truth is 1. The other coordinates of the answer are those of a point with
+      // one coordinate less, or any; this one then makes the product 0 or 1. Both cases are drawn: equal work for all.
       const [point, vector] = [below(words, near), below(words, far)];
       const truth = digits(number(x));
       const others = digits(pick(isNear, number(point), vector));
@@ -486,7 +474,7 @@ function projectiveGeometryResponse(settings, odds, k, subset) {
 /** The field of q elements: integers modulo a prime, or polynomials modulo an irreducible one, as digits of a number. */
 function fieldOf(q) {
   const power = (multiply) => (a) => {
-    let result = 1; // a^(q−2), by as many products whatever a is
+    let result = 1; // a^(q−2), with the same number of products for every a
     for (const bit of (q - 2).toString(2)) {
       result = multiply(result, result);
       result = bit === "1" ? multiply(result, a) : result;
@@ -536,8 +524,7 @@ function countMeanSketch(settings, odds, k, subset) {
   const [kept, moved] = [quotient(keep, total), quotient(UNIT, total)];
   return {
     k,
-    isAnswer: isCode(count * g),
-    outputs: () => codes(count * g),
+    ...numbered(count * g),
     weight: (y, x) => (value(x, Math.floor(y / g)) === y % g ? keep : UNIT),
     total: () => BigInt(count) * total,
     worst: () => {
@@ -548,7 +535,7 @@ function countMeanSketch(settings, odds, k, subset) {
           }
         }
       }
-      return [UNIT, UNIT, 0, 1]; // no function tells any two apart
+      return [UNIT, UNIT, 0, 1]; // no function distinguishes any two categories
     },
     naming: (x) => {
       const own = codes(count).map((seed) => value(x, seed));
@@ -585,13 +572,10 @@ function xxHash32(text, seed) {
 /** RRRR: randomized response on the published subset and one more category. */
 function rrrr(settings, odds, k, subset) {
   const [keep1, keep2] = checkShape(settings, odds, 2, k);
-  if (k > MAX_WITH_SUBSET) {
-    throw new Error(`The question must have at most ${MAX_WITH_SUBSET} categories where a subset is published.`);
-  }
+  refuseIf(k > MAX_WITH_SUBSET,
+    `The question must have at most ${MAX_WITH_SUBSET} categories where a subset is published.`);
   const members = checkMembers(subset, k, "subset");
-  if (members.length === k) {
-    throw new Error("The subset must leave a category out.");
-  }
+  refuseIf(members.length === k, "The subset must leave at least one category out.");
   const inside = new Uint8Array(k);
   members.forEach((y) => { inside[y] = 1; });
   const others = codes(k).filter((y) => inside[y] === 0);
@@ -613,13 +597,12 @@ function rrrr(settings, odds, k, subset) {
     }
     return first * c * (y === x ? keep2 : UNIT);
   };
-  const shown = [...members.slice(0, 2), ...others.slice(0, 3)]; // two inside and three outside show every case
+  const shown = [...members.slice(0, 2), ...others.slice(0, 3)]; // two inside and three outside cover every case
   const chance = (y, x) => quotient(weight(y, x), total);
   return {
     k,
     subset: members,
-    isAnswer: isCode(k),
-    outputs: () => codes(k),
+    ...numbered(k),
     weight,
     total: () => total,
     worst: () => worstOf(shown.flatMap((y) => shown.flatMap((x) =>
@@ -628,7 +611,7 @@ function rrrr(settings, odds, k, subset) {
     draw: (x, words) => {
       const isIn = inside[x] === 1;
       const position = pick(isIn, rank[x], size);
-      // Both draws are made for everybody: how long one takes would tell who is inside.
+      // Both draws are made for everybody: the time that one takes would reveal who is inside.
       const uniform = below(words, rest);
       const randomized = randomizedResponse(words, rank[x], rest, keep2);
       const extra = pick(isIn, uniform, randomized);
@@ -638,25 +621,19 @@ function rrrr(settings, odds, k, subset) {
   };
 }
 
-/** Any weighted family of sets: the answer is the number of a set. Each has its own weight, and each category a sum. */
+/** Any weighted family of sets: the answer is the number of a set. Totals may differ between categories. */
 function setFamily(settings, odds, k, subset) {
   const [keep] = checkShape(settings, odds, 1, k, subset);
   const given = list(settings.sets, "sets");
   const count = given.length;
-  if (count === 0 || count * k > MAX_TABLE) {
-    throw new Error(`The question must have 1 to ${Math.floor(MAX_TABLE / k)} sets of ${k} categories.`);
-  }
+  refuseIf(count === 0 || count * k > MAX_TABLE,
+    `The question must have 1 to ${Math.floor(MAX_TABLE / k)} sets of ${k} categories.`);
   const sets = given.map((each) => checkMembers(each, k, "sets"));
-  if (new Set(sets.map(String)).size < count) {
-    throw new Error("The sets must be given each once.");
-  }
-  if (new Set(sets.flat()).size < k) {
-    throw new Error("The sets must hold every category.");
-  }
+  refuseIf(new Set(sets.map(String)).size < count, "The sets must be distinct.");
+  refuseIf(new Set(sets.flat()).size < k, "The sets must contain every category.");
   const weights = list(settings.weights, "weights").map((each) => positive(each, "weights", 1n));
-  if (weights.length !== count || weights.some((each) => each >= MAX_WEIGHT)) {
-    throw new Error("The weights must be integers below 2^128, one for each set.");
-  }
+  refuseIf(weights.length !== count || weights.some((each) => each >= MAX_WEIGHT),
+    "The weights must be integers below 2^128, one for each set.");
   const holds = new Uint8Array(count * k);
   sets.forEach((members, a) => members.forEach((x) => { holds[a * k + x] = 1; }));
   const weight = (a, x) => weights[a] * (holds[a * k + x] ? keep : UNIT);
@@ -664,8 +641,7 @@ function setFamily(settings, odds, k, subset) {
   const order = codes(k).sort((x, y) => (total(x) < total(y) ? -1 : Number(total(x) > total(y))));
   return {
     k,
-    isAnswer: isCode(count),
-    outputs: () => codes(count),
+    ...numbered(count),
     weight,
     total,
     worst: () => worstOf(sets.flatMap((_, a) => worstOfSet(holds.subarray(a * k, (a + 1) * k), order, total, keep))),
@@ -678,13 +654,13 @@ function setFamily(settings, odds, k, subset) {
   };
 }
 
-/** Draw answers 0 … count−1 by integers weight(answer, x): `total(x)`, their sum for a category, and `draw`. */
+/** For answers 0 … count−1 with integers weight(answer, x), return `total(x)`, their sum for a category, and `draw`. */
 function drawnFromTable(count, k, weight) {
   const ends = codes(k).map((x) => {
     let sum = 0n;
     return codes(count).map((a) => (sum += weight(a, x)));
   });
-  // The first 64 binary digits of every sum of weights but the last, over the last, as two halves.
+  // The first 64 binary digits of every sum of weights except the last, divided by the last, as two halves.
   const low = new Uint32Array((count - 1) * k);
   const high = new Uint32Array((count - 1) * k);
   ends.forEach((sums, x) => {
@@ -723,24 +699,20 @@ function drawnFromTable(count, k, weight) {
 function yesNo(chances, names) {
   return (settings, odds, k, subset) => {
     checkShape(settings, odds, 0, k, subset);
-    if (k !== 2) {
-      throw new Error(`The question must have two categories, no and yes, for ${settings.mechanism}.`);
-    }
+    refuseIf(k !== 2, `The question must have two categories, no and yes, for ${settings.mechanism}.`);
     const given = Object.fromEntries(names.map((name) => [name, fraction(settings[name], name)]));
     const found = chances(given).map(reduced);
     const draws = settings.mechanism === "Kuk" ? integer(settings.draws, "draws", 1, MAX_DRAWS) : 1;
     const unit = (found[0][1] / gcd(found[0][1], found[1][1])) * found[1][1];
     const red = found.map(([top, bottom]) => top * (unit / bottom));
-    if (red.some((each) => each <= 0n || each >= unit) || red[0] === red[1]) {
-      throw new Error("The question must have probabilities of a yes between 0 and 1 that differ.");
-    }
+    refuseIf(red.some((each) => each <= 0n || each >= unit) || red[0] === red[1],
+      "The question must have probabilities of a yes between 0 and 1 that differ.");
     const weight = (y, x) => binomial(draws, y) * red[x] ** BigInt(y) * (unit - red[x]) ** BigInt(draws - y);
     const { total, draw } = drawnFromTable(draws + 1, 2, weight);
     const chance = (y, x) => quotient(weight(y, x), total(x));
     return {
       k,
-      isAnswer: isCode(draws + 1),
-      outputs: () => codes(draws + 1),
+      ...numbered(draws + 1),
       weight,
       total,
       worst: () => worstOf(codes(draws + 1).flatMap((y) => [[0, 1], [1, 0]].map(([x, other]) =>
@@ -755,7 +727,7 @@ function yesNo(chances, names) {
   };
 }
 
-/** Return where a uniform number falls among sums of weights, given its first 64 digits; draw more while unsure. */
+/** Return the place of a uniform number among sums of weights, given its first 64 digits; draw more if needed. */
 function placeOf(ends, first, words) {
   const total = ends[ends.length - 1];
   let [digits, length] = [first, 64n];
@@ -769,7 +741,7 @@ function placeOf(ends, first, words) {
   }
 }
 
-/** The ratios that may be the largest for one set: of the categories in it and outside, those with extreme totals. */
+/** The ratios that may be the largest for one set: those of the categories with extreme totals, inside and outside. */
 function worstOfSet(holds, order, total, keep) {
   const shares = [];
   for (const [flag, odds] of [[1, keep], [0, UNIT]]) {
@@ -800,16 +772,14 @@ function parity(value) {
 }
 
 function codes(n) {
-  if (n > MAX_ASKED * 2) {
-    throw new RangeError(`The question has ${n} possible answers; at most ${MAX_ASKED * 2} are listed.`);
-  }
+  refuseIf(n > MAX_ASKED * 2,
+    `The question has ${n} possible answers; at most ${MAX_ASKED * 2} are listed.`, RangeError);
   return Array.from({ length: n }, (_, i) => i);
 }
 
 function combinations(n, size) {
-  if (binomial(n, size) > BigInt(MAX_OUTPUTS)) {
-    throw new RangeError(`The question has more than ${MAX_OUTPUTS} possible answers, which are not listed.`);
-  }
+  refuseIf(binomial(n, size) > BigInt(MAX_OUTPUTS),
+    `The question has more than ${MAX_OUTPUTS} possible answers, which are not listed.`, RangeError);
   const found = [];
   const extend = (members, next) => {
     if (members.length === size) {
@@ -825,69 +795,66 @@ function combinations(n, size) {
 }
 
 function isCode(n) {
-  return (y) => typeof y === "number" && Number.isInteger(y) && y >= 0 && y < n;
+  return (y) => Number.isInteger(y) && y >= 0 && y < n;
+}
+
+/** What a mechanism needs whose answers are the numbers 0 … n−1. */
+function numbered(n) {
+  return { isAnswer: isCode(n), outputs: () => codes(n) };
 }
 
 // ------------------------------------------------------------------------------------------------ reading
 
-/** Return the odds of a question after checking how many there are, K, and that no subset comes unasked. */
+/** Return the odds of a question after checking their number, K, and that there is no subset where none belongs. */
 function checkShape(settings, odds, count, k, subset) {
-  if (odds.length !== count) {
-    throw new Error(`The odds must be ${count} integer${count > 1 ? "s" : ""} for ${settings.mechanism}.`);
-  }
-  if (settings.n_categories !== k) {
-    throw new Error("The categories must be as many labels as the question has categories.");
-  }
-  if (subset !== undefined && subset !== null) {
-    throw new Error(`A subset must not be published for ${settings.mechanism}.`);
-  }
+  refuseIf(odds.length !== count,
+    `The odds must be ${count} integer${count > 1 ? "s" : ""} for ${settings.mechanism}.`);
+  refuseIf(settings.n_categories !== k, "The categories must be as many labels as the question has categories.");
+  refuseIf(subset !== undefined && subset !== null, `A subset must not be published for ${settings.mechanism}.`);
   return odds;
 }
 
 function checkLabels(labels) {
-  if (!Array.isArray(labels) || labels.length < 2 || labels.length > MAX_ASKED) {
-    throw new Error(`The categories must be a list of 2 to ${MAX_ASKED} labels.`);
-  }
-  // Control characters, unpaired surrogates, characters that change the direction of the text, and piles of marks.
+  refuseIf(!Array.isArray(labels) || labels.length < 2 || labels.length > MAX_ASKED,
+    `The categories must be a list of 2 to ${MAX_ASKED} labels.`);
+  // Control characters, unpaired surrogates, characters that change the direction of the text, and too many marks.
   const unfit = /[\p{Cc}\p{Cs}\u202a-\u202e\u2066-\u2069]|\p{M}{31}/u;
   const fit = (label) => typeof label === "string" && label.trim() !== "" && [...label].length <= MAX_LABEL;
-  if (!labels.every((label) => fit(label) && !unfit.test(label))) {
-    throw new Error(`The categories must be visible text of at most ${MAX_LABEL} characters each.`);
-  }
-  if (new Set(labels.map((label) => label.normalize("NFC").trim())).size < labels.length) {
-    throw new Error("The categories must be distinct.");
-  }
+  refuseIf(!labels.every((label) => fit(label) && !unfit.test(label)),
+    `The categories must be visible text of at most ${MAX_LABEL} characters each.`);
+  refuseIf(new Set(labels.map((label) => label.normalize("NFC").trim())).size < labels.length,
+    "The categories must be distinct.");
   return [...labels];
 }
 
 /** Return distinct categories in increasing order. */
 function checkMembers(members, k, name) {
   const found = [...list(members, name)].sort((a, b) => a - b);
-  if (!found.every((x, i) => isCode(k)(x) && x !== found[i - 1])) {
-    throw new Error(`The ${name} must hold distinct category numbers from 0 to ${k - 1}.`);
-  }
+  refuseIf(!found.every((x, i) => isCode(k)(x) && x !== found[i - 1]),
+    `The ${name} must contain distinct category numbers from 0 to ${k - 1}.`);
   return found;
 }
 
-function list(value, name) {
-  if (!Array.isArray(value)) {
-    throw new Error(`The ${name} must be a list.`);
+function refuseIf(condition, message, Kind = Error) {
+  if (condition) {
+    throw new Kind(message);
   }
+}
+
+function list(value, name) {
+  refuseIf(!Array.isArray(value), `The ${name} must be a list.`);
   return value;
 }
 
 function integer(value, name, least, most) {
-  if (!Number.isSafeInteger(value) || value < least || value > most) {
-    throw new Error(`The ${name} must be an integer from ${least} to ${most}.`);
-  }
+  refuseIf(!Number.isSafeInteger(value) || value < least || value > most,
+    `The ${name} must be an integer from ${least} to ${most}.`);
   return value;
 }
 
 function positive(value, name, least) {
   const number = typeof value === "bigint" || Number.isSafeInteger(value) ? BigInt(value) : -1n;
-  if (number < least) {
-    throw new Error(`The ${name} must be integers of at least ${least}.`);
-  }
+  refuseIf(number < least, `The ${name} must be integers of at least ${least}.`);
   return number;
 }
 
@@ -895,9 +862,8 @@ function positive(value, name, least) {
 function fraction(value, name) {
   const parts = typeof value === "string" ? /^(\d{1,20})\/(\d{1,20})$/.exec(value) : null;
   const [top, bottom] = parts === null ? [0n, 0n] : [BigInt(parts[1]), BigInt(parts[2])];
-  if (!(top > 0n && top < bottom && bottom <= UNIT)) {
-    throw new Error(`The ${name} must be a fraction between 0 and 1, such as "1/6".`);
-  }
+  refuseIf(!(top > 0n && top < bottom && bottom <= UNIT),
+    `The ${name} must be a fraction between 0 and 1, such as "1/6".`);
   return [top, bottom];
 }
 
@@ -906,18 +872,16 @@ function isObject(value) {
 }
 
 /**
- * Parse JSON as the Python package does: `JSON.parse` would round integers, and take the last of two equal keys where
- * another reader takes the first. Integers of 16 digits and more become BigInt.
+ * Parse JSON as the Python package does: `JSON.parse` would round integers, and of two equal keys it takes the last,
+ * while another reader takes the first. Integers of 16 digits and more become BigInt.
  */
 function parse(text) {
-  if (typeof text !== "string" || new TextEncoder().encode(text).length > MAX_TEXT) {
-    throw new Error(`The question must be a text of at most ${MAX_TEXT} bytes.`);
-  }
+  refuseIf(typeof text !== "string" || new TextEncoder().encode(text).length > MAX_TEXT,
+    `The question must be a text of at most ${MAX_TEXT} bytes.`);
   const token = /[\t\n\r ]*(?:([[\]{},:])|("[^"\\\u0000-\u001f]*(?:\\.[^"\\\u0000-\u001f]*)*")|(true|false|null)|(-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?))/y;
   let [found, end] = [null, 0];
-  const fail = () => {
-    throw new Error("The question must be JSON, with each key once in an object and integers of at most 40 digits.");
-  };
+  const failIf = (condition) => refuseIf(condition,
+    `The question must be JSON, with each key once in an object and integers of at most ${MAX_DIGITS} digits.`);
   const advance = () => {
     token.lastIndex = end;
     found = token.exec(text);
@@ -925,27 +889,20 @@ function parse(text) {
   };
   const is = (mark) => found !== null && found[1] === mark;
   const items = (closing, depth, item) => {
-    if (depth > MAX_DEPTH) {
-      fail();
-    }
+    failIf(depth > MAX_DEPTH);
     advance();
     while (!is(closing)) {
       item();
+      failIf(!is(",") && !is(closing));
       if (is(",")) {
         advance();
-        if (is(closing)) {
-          fail();
-        }
-      } else if (!is(closing)) {
-        fail();
+        failIf(is(closing));
       }
     }
     advance();
   };
   const value = (depth) => {
-    if (found === null) {
-      return fail();
-    }
+    failIf(found === null);
     const [, mark, string, word, number, fraction, exponent] = found;
     if (mark === "[") {
       const array = [];
@@ -955,36 +912,26 @@ function parse(text) {
     if (mark === "{") {
       const object = Object.create(null);
       items("}", depth + 1, () => {
-        const key = found?.[2] === undefined ? fail() : JSON.parse(found[2]);
+        failIf(found?.[2] === undefined);
+        const key = JSON.parse(found[2]);
         advance();
-        if (!is(":") || key in object) {
-          fail();
-        }
+        failIf(!is(":") || key in object);
         advance();
         object[key] = value(depth + 1);
       });
       return object;
     }
-    if (mark !== undefined) {
-      return fail();
-    }
+    failIf(mark !== undefined);
     advance();
-    if (string !== undefined) {
-      return JSON.parse(string);
+    if (number === undefined) {
+      return JSON.parse(string ?? word);
     }
-    if (word !== undefined) {
-      return JSON.parse(word);
-    }
-    const isInteger = fraction === undefined && exponent === undefined;
-    if (isInteger && number.length > 15) {
-      return number.length > MAX_DIGITS ? fail() : BigInt(number);
-    }
-    return Number(number);
+    const isLong = fraction === undefined && exponent === undefined && number.length > 15;
+    failIf(isLong && number.length > MAX_DIGITS);
+    return isLong ? BigInt(number) : Number(number);
   };
   advance();
   const content = value(0);
-  if (found !== null || text.slice(end).trim() !== "") {
-    fail();
-  }
+  failIf(found !== null || text.slice(end).trim() !== "");
   return content;
 }

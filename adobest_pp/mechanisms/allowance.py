@@ -1,14 +1,14 @@
-"""What a person's device keeps: the ε that the person agreed to in all, and what each question has cost.
+"""What a person's device keeps: the total ε that the person agreed to, and what each question has cost.
 
-The budgets of all answers of a person add up, whatever the questions. So the device itself keeps account, and answers
-no question that would cost more than what is left. It answers each question once: asked again, it sends the same answer
-again, which tells nothing new. A memoized question (`Memoized`) costs its ε once for all waves.
+The budgets of all answers of a person add up, whatever the questions. So the device itself keeps account, and refuses
+any question that would cost more than what is left. It answers each question once. If it is asked again, it sends the
+same answer again, which reveals nothing new. A memoized question (`Memoized`) costs its ε once for all waves.
 
-The file holds the names and costs of the questions and the randomized answers, which the collector has, too. It never
-holds x. Of a memoized question it holds one permanent answer for every category, drawn before x is looked at. Who gets
-hold of this file alone learns no more than the collector. Who gets hold of the file of a memoized question and of the
-answers that were sent learns more: keep it where the person's own data is kept. An old copy of the file would let the
-device spend again what was spent since.
+The file contains the names and costs of the questions and the randomized answers, which the collector has, too. It
+never contains x. For a memoized question, it contains one permanent answer for every category, drawn before the device
+looks at x. Somebody who obtains only this file learns no more than the collector. With a memoized question, somebody
+who obtains both the file and the answers that were sent learns more, so keep the file where the person's own data are
+kept. With an old copy of the file, the device could spend again what it has spent since.
 
 This is the person's account, on one device. The ledger of `adobest collect` is the collector's, about a file of people.
 """
@@ -35,7 +35,8 @@ from adobest_pp.mechanisms.registry import loads
 
 SCHEMA = "adobest_pp.allowance"
 _LARGEST = 16_000_000
-# Sums of decimal fractions such as ten times 0.1 are rounded: an excess below this share of the allowance is rounding.
+# Sums of decimal fractions, such as ten times 0.1, are rounded. An excess below this share of the allowance counts as
+# rounding.
 ROUNDING = 1e-12
 
 
@@ -44,14 +45,14 @@ class Overspent(ValueError):
 
 
 class Allowance:
-    """The ε that a person has agreed to in all, kept by the person's device; it refuses to spend more.
+    """The total ε that a person has agreed to, kept by the person's device, which refuses to spend more.
 
-    Make one with `create`, and open it again with `open`.
+    Create one with `create`, and open it again with `open`.
 
     Attributes
     ----------
     path : Path
-        The file, in which a change is on disk before an answer is returned.
+        The file. Every change is on disk before an answer is returned.
     epsilon : float
         What the person agreed to.
 
@@ -79,7 +80,7 @@ class Allowance:
         path : path
             The file to write.
         epsilon : float
-            What the person agrees to in all, above 0.
+            The total that the person agrees to, above 0.
         """
         total = check_real(epsilon, "epsilon", "a finite number above 0", lambda x: 0 < x < math.inf)
         made = cls(Path(os.path.realpath(check_path(path))), total, {})
@@ -88,7 +89,7 @@ class Allowance:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Open an account, or raise ValueError if its file is damaged: then the device must not answer."""
+        """Open an account. If its file is damaged, raise ValueError; the device must not answer then."""
         where = Path(os.path.realpath(check_path(path)))
         epsilon, entries = _read(where)
         return cls(where, epsilon, entries)
@@ -114,8 +115,8 @@ class Allowance:
         Parameters
         ----------
         name : str
-            What the question is called in this account. A question that was answered before gets the same answer, at
-            no cost, whatever x is now.
+            The name of the question in this account. A question that was answered before gets the same answer again,
+            at no cost, whatever x is now.
         question : Mechanism, Ticks, or PublishedQuestion from `read_question`
             What is asked. A published subset comes with a PublishedQuestion.
         x : int
@@ -123,8 +124,8 @@ class Allowance:
         wave : int, default 0
             For `Memoized`: which wave this is, from 0.
         changes : int, default 0
-            For `Memoized`: in how many waves the person's category may differ from that in the others, for ε to hold.
-            It is charged at the first wave, the same for everybody: a later charge would tell who changed.
+            For `Memoized`: in how many waves the person's category may differ from that in the others. The cost covers
+            that many. Everybody is charged the same, at the first wave: a later charge would reveal who changed.
 
         Returns
         -------
@@ -177,7 +178,7 @@ class Allowance:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Let no other process answer at the same time, and see what others have spent."""
+        """Lock out other processes, and read what they have spent."""
         with locked_folder(self.path.parent):
             self.epsilon, self._entries = _read(self.path)
             yield

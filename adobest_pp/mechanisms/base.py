@@ -1,7 +1,7 @@
-"""The mechanism protocol: everything that the package asks of a mechanism, and nothing else.
+"""The mechanism protocol: everything that the package asks of a mechanism.
 
 A new mechanism is one class. `FiniteMechanism` needs the exact weights of a small table and derives the rest.
-`ExtremalMechanism` needs the support set of an answer, `NumberedMechanism` the same of answers that are numbers.
+`ExtremalMechanism` needs the support sets of answers; `NumberedMechanism` is for those whose answers are numbers.
 `Mechanism` itself is for anything else.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_answers, check_private, check_probabilities, check_subset
+from adobest_pp._checks import check_answers, check_numbers, check_private, check_probabilities, check_subset
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, pattern_rows, structured_rows, support_rows, unique_rows
@@ -28,20 +28,19 @@ from adobest_pp.mechanisms.information import from_matrix, from_supports
 
 # The most possible answers that `outputs` and `transition_matrix` list.
 MAX_OUTPUTS = 20_000
-# The most possible answers that a check of fit counts each.
+# With at most this many possible answers, a check of fit counts every one of them.
 MAX_COUNTED = 1024
 # Answers whose support sets are unpacked at a time.
 _ANSWERS_AT_ONCE = 1 << 16
-# Entries of the table of all support sets beyond which their structure is used, where a mechanism has one: fewer are
-# as fast laid out.
+# If the table of all support sets has more entries than this, a mechanism's `structure` is used in its place.
 FEW_ENTRIES = 1 << 16
 
 
 class AuditCase(NamedTuple):
     """Exact weights of one published mechanism: enough of them to find its worst probability ratio.
 
-    ``weights[i, j]`` is proportional to P(Y = outputs[i] | X = inputs[j]), with the same factor for all i and j. If
-    `totals` are given, ``weights[i, j] / totals[j]`` is instead. All are integers or fractions.
+    P(Y = outputs[i] | X = inputs[j]) is proportional to ``weights[i, j]``, with the same factor for all i and j, or to
+    ``weights[i, j] / totals[j]`` if `totals` are given. All are integers or fractions.
     """
 
     size: int
@@ -52,7 +51,7 @@ class AuditCase(NamedTuple):
 
 
 class Published(NamedTuple):
-    """What was published to n people: for each the row of `subsets` (V, K). Both are empty if no subset was."""
+    """What was published to n people: each person's row of `subsets` (V, K). Both are empty if nothing was."""
 
     row: Integers
     subsets: Masks
@@ -66,7 +65,7 @@ class Drawing(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """M observed counts of answers, their expectation ``constant + slope @ theta``, and their covariance."""
+    """M observed counts of answers, with their expectation ``constant + slope @ theta`` and their covariance."""
 
     observed: Floats
     constant: Floats
@@ -118,9 +117,9 @@ class Mechanism(ABC):
 
         Notes
         -----
-        ε covers the answer, not the time it takes. On the production path the randomness drawn and the operations on it
-        are the same for every x; rare redraws depend on the entropy alone. ``python -m validation.side_channel``
-        measures what is left.
+        ε covers the answer, not the time it takes. The production path draws the same randomness and does the same
+        operations for every x; rare redraws depend on the entropy alone. ``python -m validation.side_channel`` measures
+        the differences in time that remain.
         """
         mask = self._check_published(subset)
         truth = check_private(x, self.n_categories)
@@ -160,10 +159,9 @@ class Mechanism(ABC):
         return exp_weight(self.epsilon)
 
     def published_odds(self, subset: Sequence[int] | None = None) -> tuple[int, ...]:
-        """Return the integers for e^ε, in units of `exact.UNIT`, in the exact weights of a question.
+        """Return the integers that stand for e^ε in the exact weights of a question, in units of `exact.UNIT`.
 
-        They are published with it, so that a device in another language draws against the same integers, and audits
-        them.
+        They are published with it, so that a device in another language audits and draws with the same integers.
         """
         return (self._keep,)
 
@@ -190,7 +188,7 @@ class Mechanism(ABC):
 
     @property
     def answer_columns(self) -> tuple[str, ...]:
-        """The columns of a table of answers: one for each number of an answer, or one in all if an answer is a set."""
+        """The columns of a table of answers: one for each number of an answer, or one only if an answer is a set."""
         numbers = math.prod(self.answer_dims.values())
         return tuple(f"answer_{i}" for i in range(numbers)) if self.answer_dims else ("answer",)
 
@@ -203,7 +201,7 @@ class Mechanism(ABC):
         return None
 
     def components(self) -> "tuple[Mechanism, ...]":
-        """Return the mechanisms that it is composed of: the parts of `Mixed`, otherwise itself."""
+        """Return the mechanisms that this one is made of: the parts of `Mixed`, otherwise only itself."""
         return (self,)
 
     def check_answers(self, answers: ArrayLike) -> Integers:
@@ -238,7 +236,7 @@ class Mechanism(ABC):
         Returns
         -------
         Counts or None
-            None if a mechanism has nothing to count: then nothing is checked.
+            None if the mechanism has nothing to count; then the fit is not checked.
         """
         return None
 
@@ -268,18 +266,21 @@ class Mechanism(ABC):
         raise NotImplementedError
 
     def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
-        """Return the Fisher information of θ in one answer, of shape (K, K), for vectors whose sum is zero.
+        """Return the Fisher information of θ in one answer, of shape (K, K), for vectors whose sum is zero."""
+        return self._information(theta, self._check_published(subset))
 
-        By default it is computed from `transition_matrix`.
-        """
+    def _information(self, theta: Floats, subset: Masks) -> Floats:
+        """Return `information` for a checked subset; by default from `transition_matrix`."""
+        return from_matrix(self._matrix(subset), theta)
+
+    def _matrix(self, subset: Masks) -> Floats:
         matrix_of: Callable[..., Floats] | None = getattr(self, "transition_matrix", None)
         if matrix_of is None:
             raise NotImplementedError(f"{type(self).__name__} has neither information nor transition_matrix")
-        mask = self._check_published(subset)
-        return from_matrix(matrix_of(mask) if self.publishes_subset else matrix_of(), theta)
+        return matrix_of(subset) if self.publishes_subset else matrix_of()
 
     def best_guess(self, theta: ArrayLike, *, subset: ArrayLike | None = None) -> float:
-        """Return how likely the best guess of a person's category is right, for whoever sees one answer and knows θ.
+        """Return the probability of a right guess of a person's category, from one answer and θ.
 
         Parameters
         ----------
@@ -291,10 +292,11 @@ class Mechanism(ABC):
         Returns
         -------
         float
-            Σ_z max_x θ_x·P(z|x). Without an answer it would be the largest share, and `guess_bound` is the most that ε
-            allows. It is exact for every mechanism of this package (for local hashing, on average over random hashes),
-            unless many waves of `Memoized` have too many answers to list: then it is that of the permanent answer,
-            which is larger. For a mechanism of your own with too many answers, it is `guess_bound`.
+            Σ_z max_x θ_x·P(z|x), the probability that the best guess is right. Without an answer it would be the
+            largest share; `guess_bound` is the most that ε allows. It is exact for every mechanism of this package (for
+            local hashing, on average over random hashes), except if the waves of a `Memoized` have too many answers to
+            list: then it is that of the permanent answer, which is larger. For a mechanism of your own with too many
+            answers, it is `guess_bound`.
 
         Examples
         --------
@@ -309,10 +311,9 @@ class Mechanism(ABC):
 
     def _best_guess(self, theta: Floats, subset: Masks) -> float:
         """Return `best_guess` for checked arguments: from `transition_matrix`, unless it has too many rows."""
-        matrix_of: Callable[..., Floats] | None = getattr(self, "transition_matrix", None)
-        if matrix_of is None or self.n_outputs > MAX_OUTPUTS:
+        if not hasattr(self, "transition_matrix") or self.n_outputs > MAX_OUTPUTS:
             return guess_bound(self.epsilon, theta)
-        return guess_from_matrix(matrix_of(subset) if self.publishes_subset else matrix_of(), theta)
+        return guess_from_matrix(self._matrix(subset), theta)
 
     def published_with(self, answers: Answers, published: Published) -> Published:
         """Return what was published to each person, as `evidence` and `drawing` take it; `Mixed` adds the part."""
@@ -346,6 +347,11 @@ class Mechanism(ABC):
         plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in values.items()}
         return {"mechanism": type(self).__name__, **plain}
 
+    def _settings_with(self, **own: Any) -> dict[str, Any]:
+        """Return settings with the name, K and ε before those of the class."""
+        shared = {"mechanism": type(self).__name__, "n_categories": self.n_categories, "epsilon": self.epsilon}
+        return shared | own
+
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
         """Build a mechanism of this class from `settings`; other keys are ignored."""
@@ -369,9 +375,7 @@ class FiniteMechanism(Mechanism):
 
     def transition_matrix(self) -> Floats:
         """Return ``G[y, x] = P(Y=y | X=x)``, of shape (m, K)."""
-        # Python rounds the quotient of two integers correctly.
-        rows = [[w / total for w, total in zip(row, self._column_sums, strict=True)] for row in self._weights]
-        return np.array(rows, dtype=np.float64)
+        return quotients(self._weights)
 
     def randomize(self, x: Integers, source: Source, subset: Masks) -> Answers:
         """Draw answers from the columns of the weights."""
@@ -456,7 +460,7 @@ class ExtremalMechanism(Mechanism):
         return self if has_weights and self.answer_dims else None
 
     def structure(self) -> Integers:
-        """Return how to multiply by all support sets without laying them out; empty if there is no such way.
+        """Return how to multiply by all support sets without listing their members; empty if there is no such way.
 
         It is one block of integers for `adobest_pp.transforms`: the kind, the length of the block, the number of
         answers m, and what the kind needs. Answers must be the numbers 0 … m−1.
@@ -506,7 +510,7 @@ class ExtremalMechanism(Mechanism):
         return support_rows(packed, inside, scale, rows, self.n_categories)._replace(count=count)
 
     def support_counts(self, masks: Bits, theta: Floats, listed: Integers) -> Counts | None:
-        """Return `answer_counts` of answers whose support sets alone are known, as masks of shape (n, K)."""
+        """Return `answer_counts` of answers of which only the support sets are known, as masks of shape (n, K)."""
         return self.answer_counts(self.answers_of_sets(masks), nothing_published(self.n_categories), theta, listed)
 
     def answers_of_sets(self, masks: Bits) -> Answers:
@@ -537,7 +541,7 @@ class ExtremalMechanism(Mechanism):
 class NumberedMechanism(ExtremalMechanism):
     """An extremal mechanism whose answers are the numbers 0 … m−1, all with the same w.
 
-    A subclass says how many there are (`n_outputs`), their support sets, who is in which (`_is_member`), and `_weight`.
+    A subclass defines `n_outputs`, `support`, `_is_member` and `_weight`.
     """
 
     @property
@@ -547,7 +551,7 @@ class NumberedMechanism(ExtremalMechanism):
 
     @abstractmethod
     def _is_member(self, x: int, answers: Integers) -> Masks:
-        """Tell for each of these answers whether category x is in its support set."""
+        """Return for each of these answers whether category x is in its support set."""
 
     def outputs(self) -> Integers:
         """Return every possible answer, 0 … m−1, or raise ValueError if there are too many to list."""
@@ -566,13 +570,10 @@ class NumberedMechanism(ExtremalMechanism):
         """Return ln w, the same for all answers."""
         return np.full(len(answers), self._log_weight)
 
-    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
-        """Return the Fisher information of θ in one answer, summed over all answers; see `Mechanism.information`."""
-        self._check_published(subset)
+    def _information(self, theta: Floats, subset: Masks) -> Floats:
         return from_supports(self.support, np.arange(self.n_outputs), theta, math.expm1(self.epsilon), self._weight)
 
     def _best_guess(self, theta: Floats, subset: Masks) -> float:
-        """Return `best_guess` from the answers that name each category."""
         m = self.n_outputs
         return guess_from_members(theta, math.exp(self.epsilon), m * self._weight, m, self._is_member)
 
@@ -599,10 +600,7 @@ def _integers(row: list[Any], allowed: str) -> list[int]:
 
 def rows_of(answers: ArrayLike, width: int, allowed: str) -> Integers:
     """Return one answer of `width` integers, or several as rows, or raise ValueError with what is `allowed`."""
-    try:
-        array = as_numbers(answers, "biu")
-    except TypeError:
-        raise ValueError(f"answers must be {allowed}, got {brief(answers)}") from None
+    array = check_numbers(answers, "biu", "answers", allowed)
     rows = np.atleast_2d(array)
     if rows.ndim != 2 or rows.shape[1] != width:
         raise ValueError(f"answers must be {allowed}, got an array of shape {array.shape}")
@@ -626,17 +624,28 @@ def nothing_published(n_categories: int) -> Published:
     return Published(np.zeros(0, dtype=np.int64), np.zeros((0, n_categories), dtype=bool))
 
 
-def output_counts(answers: Answers, matrix: Floats, theta: Floats) -> Counts:
-    """Return how often each answer 0 … m−1 occurs, as `Mechanism.answer_counts` does; counts are multinomial."""
+def quotients(weights: list[list[int]]) -> Floats:
+    """Return integer weights over the sums of their columns, correctly rounded."""
+    sums = [sum(column) for column in zip(*weights, strict=True)]
+    rows = [[weight / total for weight, total in zip(row, sums, strict=True)] for row in weights]
+    return np.array(rows, dtype=np.float64)
+
+
+def output_counts(answers: Answers, matrix: Floats, theta: Floats, counted: Integers | None = None) -> Counts:
+    """Return how often each answer 0 … m−1 occurs, as `Mechanism.answer_counts` does; counts are multinomial.
+
+    If only some answers are `counted`, `matrix` has a row for each of them.
+    """
     n, chance = len(answers), matrix @ theta
-    observed = np.bincount(answers, minlength=len(matrix)).astype(np.float64)
+    listed = np.arange(len(matrix)) if counted is None else counted
+    observed = np.bincount(answers, minlength=int(listed.max()) + 1)[listed].astype(np.float64)
     return Counts(observed, np.zeros(len(matrix)), n * matrix, n * (np.diag(chance) - np.outer(chance, chance)))
 
 
 def named_counts(mechanism: Mechanism, n: int, observed: Floats, theta: Floats, listed: Integers) -> Counts:
     """Return how many of n answers name each listed category, as `Mechanism.answer_counts` does.
 
-    An answer that is a category names no other one. Of other mechanisms, an answer names any two categories
+    An answer that is a category names no other one. An answer of another mechanism names any two categories
     independently of each other, given the truth.
     """
     naming = mechanism.naming()
@@ -652,8 +661,13 @@ def named_counts(mechanism: Mechanism, n: int, observed: Floats, theta: Floats, 
     return Counts(observed, np.full(listed.size, n * other), slope, n * (joint - np.outer(single, single)))
 
 
+def drawing_with(kernel: str, table: ArrayLike) -> Drawing:
+    """Return a function of `adobest_pp.mechanisms.drawing`, which loads Numba, with its table."""
+    from adobest_pp.mechanisms import drawing
+
+    return Drawing(getattr(drawing, kernel), np.asarray(table, dtype=np.float64))
+
+
 def table_drawing(matrix: Floats) -> Drawing:
     """Return the compiled function that draws from the columns of a transition matrix."""
-    from adobest_pp.mechanisms.drawing import draw_from_table
-
-    return Drawing(draw_from_table, np.cumsum(matrix, axis=0))
+    return drawing_with("draw_from_table", np.cumsum(matrix, axis=0))

@@ -21,7 +21,7 @@ class Channel(FiniteMechanism):
     Parameters
     ----------
     matrix : array of shape (outputs, K)
-        ``G[y, x] = P(Y=y | X=x)``. Each column sums to one up to rounding, and is divided by its exact sum.
+        ``G[y, x] = P(Y=y | X=x)``. Each column must sum to one up to rounding, and is divided by its exact sum.
 
     Attributes
     ----------
@@ -59,12 +59,11 @@ class Channel(FiniteMechanism):
 
     def settings(self) -> dict[str, Any]:
         """Return plain values that build an equal mechanism."""
-        shared = {"mechanism": "Channel", "n_categories": self.n_categories, "epsilon": self.epsilon}
-        return shared | {"matrix": [list(row) for row in self.matrix]}
+        return self._settings_with(matrix=[list(row) for row in self.matrix])
 
 
 def loss_of_table(mechanism: FiniteMechanism, name: str) -> float:
-    """Return the privacy loss of exact weights, or raise ValueError with the name of what they come from."""
+    """Return the privacy loss of exact weights, or raise ValueError; `name` is the argument that they come from."""
     for y, row in enumerate(mechanism._weights):
         if any(row) and not all(row):
             raise ValueError(

@@ -1,12 +1,12 @@
 """The classical designs of randomized response, by their names: a yes/no question, with dice, cards or a birthday.
 
 In all of them category 0 is "no" and category 1 is "yes", and so are the answers 0 and 1. A design is two
-probabilities, P(yes | no) and P(yes | yes). They are fractions, as a die has them, so that ε, the audit and the draws
-are exact.
+probabilities, P(yes | no) and P(yes | yes). They are fractions, such as those of a die, so that ε, the audit and the
+draws are exact.
 
-ε covers what the collector sees if the random part stays with the person: the die, the cards, the answer to the
-innocuous question. It is infinite, and the design refused, if some answer is impossible for one of the two, as "no" is
-where people are only ever forced to say "yes".
+ε covers what the collector sees if the person keeps the random part secret: the die, the cards, the answer to the
+innocuous question. If some answer is impossible for one of the two categories, ε is infinite, and the design raises
+ValueError. For example, if people can be forced to say "yes" but never "no", whoever says "no" reveals the truth.
 """
 
 import math
@@ -32,13 +32,13 @@ _TEXT = re.compile(r"[0-9]{1,20}/[0-9]{1,20}|[0-9]?\.[0-9]{1,20}")
 
 
 class _Probability:
-    """A field that takes a probability as people write it, and has it as a fraction."""
+    """A field that accepts a probability as people write it, and stores it as a fraction."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, design: Any, owner: type | None = None) -> Fraction:
-        if design is None:  # so that a dataclass sees no default
+        if design is None:  # so that a dataclass finds no default
             raise AttributeError(self._name)
         value: Fraction = vars(design)[self._name]
         return value
@@ -49,7 +49,7 @@ class _Probability:
 
 @dataclass(frozen=True)
 class _Design(FiniteMechanism):
-    """A yes/no question, given by the probability of a "yes" (or of a red card) for people of each category."""
+    """A yes/no question, given by the probability of "yes" (or of a red card) for people of each category."""
 
     n_categories: int = field(init=False, default=2, repr=False)
     epsilon: float = field(init=False, repr=False, compare=False)
@@ -73,14 +73,14 @@ class _Design(FiniteMechanism):
         return np.array([[unit - each for each in yes], yes], dtype=object)
 
     def published_odds(self, subset: Sequence[int] | None = None) -> tuple[int, ...]:
-        """Return none: the fractions are exact as they are."""
+        """Return none: devices use the fractions themselves."""
         return ()
 
     def settings(self) -> dict[str, Any]:
-        """Return plain values that build an equal mechanism: fractions as texts."""
-        shared = {"mechanism": type(self).__name__, "n_categories": 2, "epsilon": self.epsilon}
+        """Return plain values that build an equal mechanism, with fractions as text."""
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        return shared | {name: as_text(value) if isinstance(value, Fraction) else value for name, value in own.items()}
+        plain = {name: as_text(value) if isinstance(value, Fraction) else value for name, value in own.items()}
+        return self._settings_with(**plain)
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ class _Mirrored(_Design):
 
     def _check(self) -> None:
         if self.p == Fraction(1, 2):
-            raise ValueError("p must differ from 1/2, got 1/2: answers would tell nothing")
+            raise ValueError("p must differ from 1/2, got 1/2: answers would contain no information")
 
     @property
     def chances(self) -> tuple[Fraction, Fraction]:
-        """P(yes | no) and P(yes | yes); of the crosswise design, "yes" is "the same"."""
+        """P(yes | no) and P(yes | yes); in the crosswise design, "yes" means "the same"."""
         return 1 - self.p, self.p
 
 
@@ -128,7 +128,7 @@ class Warner(_Mirrored):
 
 @dataclass(frozen=True)
 class Crosswise(_Mirrored):
-    """The crosswise design: a person tells whether two answers, one of them innocuous, are the same [1]_.
+    """The crosswise design: a person says whether two answers, one of them innocuous, are the same [1]_.
 
     Answer 1 means "the same" (both yes, or both no), 0 means "different".
 
@@ -164,8 +164,8 @@ class ForcedResponse(_Design):
     Parameters
     ----------
     forced_yes, forced_no : fraction
-        Probabilities of the two orders, each above 0, together below 1. With a die that forces "yes" on 6 and "no" on
-        1, both are ``"1/6"``.
+        Probabilities of the two forced answers, each above 0, together below 1. With a die that forces "yes" on 6 and
+        "no" on 1, both are ``"1/6"``.
 
     References
     ----------
@@ -202,8 +202,8 @@ class UnrelatedQuestion(_Design):
     p : fraction
         Probability of the sensitive question.
     share : fraction
-        Share of people who say yes to the innocuous question, known or assumed, independent of the sensitive one.
-        Estimates and ε rest on it.
+        Share of people who say yes to the innocuous question, known or assumed. The two questions must be independent.
+        Estimates and ε depend on this share.
 
     References
     ----------
@@ -229,7 +229,7 @@ class UnrelatedQuestion(_Design):
 
 @dataclass(frozen=True)
 class Kuk(_Design):
-    """Kuk's design: a person draws cards from one of two decks, and tells how many were red [1]_.
+    """Kuk's design: a person draws cards from one of two decks, and says how many were red [1]_.
 
     Parameters
     ----------
@@ -257,12 +257,13 @@ class Kuk(_Design):
         self._set(draws=check_integer(self.draws, "draws", 1, MAX_DRAWS))
         if self.red_yes == self.red_no:
             raise ValueError(
-                f"red_no must differ from red_yes, got {as_text(self.red_no)} for both: answers tell nothing"
+                f"red_no must differ from red_yes, got {as_text(self.red_no)} for both: answers would contain "
+                "no information"
             )
 
     @property
     def chances(self) -> tuple[Fraction, Fraction]:
-        """Chance of a red card for people who would say no, and yes."""
+        """P(red | no) and P(red | yes), for one card."""
         return self.red_no, self.red_yes
 
     def exact_weights(self) -> NDArray[np.object_]:
@@ -274,11 +275,11 @@ class Kuk(_Design):
 def check_fraction(value: Any, name: str) -> Fraction:
     """Return a probability between 0 and 1 exactly, or raise ValueError.
 
-    A decimal number means what it says: 0.7 is 7/10, though no float is.
+    A decimal number is taken as written: 0.7 is 7/10, though the float is not.
     """
     allowed = f"a fraction between 0 and 1, such as '1/6', with a denominator of at most {MAX_DENOMINATOR:,}"
     try:
-        # `Fraction` takes any text, and forever with an exponent of nine digits.
+        # `Fraction` accepts any text, and does not finish if an exponent has nine digits.
         is_text = isinstance(value, str) and _TEXT.fullmatch(value)
         if isinstance(value, bool) or not (is_text or isinstance(value, Real)):
             raise ValueError
@@ -291,5 +292,5 @@ def check_fraction(value: Any, name: str) -> Fraction:
 
 
 def as_text(value: Fraction) -> str:
-    """Return a fraction as settings have it: ``1/6``."""
+    """Return a fraction as text, such as ``1/6``."""
     return f"{value.numerator}/{value.denominator}"

@@ -1,7 +1,7 @@
 """Count-mean sketch: randomized response on the value of one of k public hash functions.
 
-Apple's original [1]_ hashes into many values and flips the bits of a vector of them. Here the value itself is
-randomized, and there are about e^ε + 1 of them: of all ways to randomize a sketch that are known, this has the smallest
+Apple's original [1]_ hashes into many values and flips the bits of a vector with one bit for each value. Here the value
+itself is randomized, and there are about e^ε + 1 values. Of all known ways to randomize a sketch, this has the smallest
 error [2]_. Both have the same likelihood: an answer names the categories that are hashed to one of its values.
 
 References
@@ -22,13 +22,22 @@ from numpy.typing import NDArray
 from adobest_pp._checks import check_epsilon, check_integer, check_n_categories
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import SKETCH
-from adobest_pp.mechanisms.base import MAX_COUNTED, AuditCase, Counts, Drawing, NumberedMechanism, Published
+from adobest_pp.mechanisms.base import (
+    MAX_COUNTED,
+    AuditCase,
+    Counts,
+    Drawing,
+    NumberedMechanism,
+    Published,
+    drawing_with,
+    output_counts,
+)
 from adobest_pp.mechanisms.exact import UNIT, Source, randomized_response
 from adobest_pp.mechanisms.local_hashing import hash_categories, xxh32
 
 MAX_HASHES = 1 << 20
 MAX_VALUES = 1 << 16
-# By default the functions have this many values for each category, or there are this many functions.
+# By default there are enough functions for this many free values for each category, and at least this many functions.
 _VALUES_EACH, _LEAST_HASHES = 8, 64
 # Hashes that are computed at a time.
 _NUMBERS_AT_ONCE = 1 << 22
@@ -43,22 +52,21 @@ class CountMeanSketch(NumberedMechanism):
 
     Parameters
     ----------
-    n_categories : int
-        Number of categories K, at least 2.
-    epsilon : float
-        Privacy budget of one answer.
+    n_categories, epsilon
+        As in `SRR`.
     n_hashes : int, optional
-        Number k of hash functions. The k·(g−1) free values must be more than the categories, or shares are not told
-        apart; with r times as many, a random family has about r/(r−1) times the variance of all functions. The default
-        has r = 8, and at least 64 functions.
+        Number k of hash functions, which have k·(g−1) free values. There must be more of these than categories, or
+        answers cannot identify the shares. With r times as many, a random family has about r/(r−1) times the variance
+        of all functions. The default has r = 8, and at least 64 functions.
     n_values : int, optional
         Number g of values of a function. The default, the nearest integer to e^ε + 1, has the smallest variance.
 
     Notes
     -----
     Function j is xxHash32 of the category's decimal digits with the seed j, modulo g, as in `LocalHashing`, where every
-    person has a function of their own. A million answers have at most k·g distinct ones. `ProjectiveGeometryResponse`
-    is the same with linear functions over a field, of which far fewer suffice, and is better for many categories.
+    person has another function. However many people answer, there are at most k·g distinct answers.
+    `ProjectiveGeometryResponse` is the same with linear functions over a field. It needs far fewer functions, and is
+    better for many categories.
 
     Examples
     --------
@@ -118,7 +126,7 @@ class CountMeanSketch(NumberedMechanism):
                 output = function * self.n_values + int(values[0])
                 yield AuditCase(0, [output], [0, other], np.array([[self._keep, UNIT]], dtype=object))
                 return
-        # No function tells any two categories apart.
+        # No function distinguishes any two categories.
         yield AuditCase(0, [0], [0, 1], np.array([[UNIT, UNIT]], dtype=object))
 
     def support(self, answers: Answers) -> Masks:
@@ -139,21 +147,17 @@ class CountMeanSketch(NumberedMechanism):
         return np.append([SKETCH, 5 + words.size, self.n_outputs, self.n_values, self.n_categories], words)
 
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
-        """Count each answer or, if there are too many, each answer of some of the functions."""
-        n, g = len(answers), self.n_values
+        """Count each answer or, if there are too many, answers of some of the functions."""
+        g = self.n_values
         functions = np.linspace(0, self.n_hashes - 1, min(self.n_hashes, max(1, MAX_COUNTED // g))).astype(np.int64)
-        counted = (functions[:, None] * g + np.arange(g)).ravel()
+        counted = (functions[:, None] * g + np.arange(min(g, MAX_COUNTED))).ravel()
         matrix: Floats = self._weight * (1 + math.expm1(self.epsilon) * self.support(counted).astype(np.float64))
-        chance = matrix @ theta
-        observed = np.bincount(answers, minlength=self.n_outputs)[counted].astype(np.float64)
-        return Counts(observed, np.zeros(len(counted)), n * matrix, n * (np.diag(chance) - np.outer(chance, chance)))
+        return output_counts(answers, matrix, theta, counted)
 
     def drawing(self) -> Drawing:
         """Draw a function, and randomize the hash of the truth."""
-        from adobest_pp.mechanisms.drawing import draw_sketched
-
         kept = self.n_hashes * self._weight * math.exp(self.epsilon)
-        return Drawing(draw_sketched, np.array([[kept, self.n_values, self.n_hashes]]))
+        return drawing_with("draw_sketched", [[kept, self.n_values, self.n_hashes]])
 
     @property
     def _weight(self) -> float:

@@ -1,10 +1,10 @@
-"""Compiled functions that draw one answer of a person with frequencies θ. For simulation and predictive draws only.
+"""Compiled functions that draw one answer of a person with frequencies θ, for simulation and predictive draws only.
 
-Each takes a generator, θ, the row of `subsets` that was published, `subsets` and the mechanism's table. This is the
-only file of the mechanisms that needs Numba; no device loads it.
+Each takes a generator, θ, the published row of `subsets`, `subsets` and the mechanism's table. Only this file of the
+mechanisms needs Numba; no device loads it.
 
-`simulate_answer` is RRRR for the online loop and for predictive draws. ``RRRR.privatize(x, rng=...)`` runs the code of
-the device with another source of randomness instead, so that testing one tests the other.
+`simulate_answer` is RRRR for the online loop and for predictive draws. ``RRRR.privatize(x, rng=...)`` instead runs the
+code of the device with another source of randomness, so a test of one is a test of the other.
 """
 
 import numpy as np
@@ -72,7 +72,7 @@ def simulate_answer(u, x, order, size, coefficients):  # type: ignore[no-untyped
     # The other categories share the rest: `inner` for each in S, `cross` or `outer` for each outside.
     n_inside = size - is_member
     n_outside = order.size - 1 - n_inside
-    # Rounding may leave u slightly too large. Divided by a tiny probability, it would overflow an integer.
+    # Rounding may leave u slightly too large: divided by a tiny probability, it would overflow an integer.
     if u < n_inside * inner or n_outside == 0:
         other = np.int64(min(u / inner, n_inside - 1.0))
         return order[other + (is_member and other >= place)]
@@ -122,7 +122,7 @@ def draw_hashed(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def draw_sketched(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
-    """Draw one of ``table[0, 2]`` hash functions and a value, as `draw_hashed` does; the answer has both in it."""
+    """Draw one of ``table[0, 2]`` hash functions and a value, as `draw_hashed` does, as one number."""
     function = int(rng.random() * table[0, 2])
     return function * int(table[0, 1]) + _draw_value(rng, draw_truth(rng, theta), function, table)
 
@@ -146,7 +146,7 @@ def draw_point(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
     q, answer = block[3], np.empty(block[4], dtype=np.int64)
     truth = point_number(draw_truth(rng, theta), q)
     target = 0 if rng.random() < table[0, 0] else 1
-    # Any vector but 0 has as many multiples as any other: one that is 0 is drawn again.
+    # All vectors except 0 have the same number of multiples. If 0 is drawn, draw again.
     is_zero = True
     while is_zero:
         digits, total, first = truth, 0, 0
@@ -154,7 +154,7 @@ def draw_point(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
             answer[i] = int(rng.random() * q)
             if digits >= q:
                 total = field_sum(total, field_product(digits % q, answer[i], block), block)
-            elif digits == 1:  # the first coordinate of the truth that is not 0 makes the product what it must be
+            elif digits == 1:  # this coordinate of the answer is chosen to make the product equal to `target`
                 first, answer[i] = i, 0
             digits //= q
         while field_sum(total, answer[first], block) != target:

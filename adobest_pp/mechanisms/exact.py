@@ -40,13 +40,13 @@ def exp_weight(exponent: float) -> int:
 
 
 def log_ratio(ratio: Fraction) -> Decimal:
-    """Return ln(ratio) to some 60 digits, for ratio ≥ 1."""
+    """Return ln(ratio) to about 60 digits, for ratio ≥ 1."""
     quotient = _CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
     return _CONTEXT.ln(quotient)
 
 
 def log_upper_bound(ratio: Fraction) -> float:
-    """Return the smallest float L ≥ 0 for which e^L ≥ ratio is certain."""
+    """Return the smallest float L ≥ 0 for which `exp_bounds` proves that e^L ≥ ratio."""
     bound = float(log_ratio(ratio))
     while exp_bounds(bound)[0] < ratio:
         bound = float(np.nextafter(bound, np.inf))
@@ -77,7 +77,7 @@ class OperatingSystem:
         """Draw n events of probability exactly weight/total.
 
         A uniform number is compared with weight/total, 64 binary digits at a time. More digits are needed only on a
-        tie, one time in 2⁶⁴.
+        tie, with probability 2⁻⁶⁴.
         """
         if weight >= total:
             return np.ones(n, dtype=bool)
@@ -102,14 +102,14 @@ class OperatingSystem:
         """Draw, for each x, an index y with probability proportional to the weights of column x.
 
         The first 64 binary digits of a uniform number are compared with those of every cumulative weight. More are
-        drawn only on a tie, one time in 2⁶⁴ for each weight. There is no rejection: the number of redraws would depend
-        on the sum of the column, and so reveal x. So would arithmetic with the sums, whose lengths differ.
+        drawn only on a tie, with probability 2⁻⁶⁴ for each weight. There is no rejection, because the number of redraws
+        would depend on the sum of the column, and so reveal x. So would arithmetic with the sums, whose lengths differ.
         """
         chosen = np.empty(x.size, dtype=np.int64)
         for start in range(0, x.size, _AT_ONCE):
             part = x[start : start + _AT_ONCE]
             words, alone = _words(part.size), part.size == 1
-            # One person's device compares with every column, so that the memory it reads does not depend on x.
+            # One person's device compares with every column, so that the memory that it reads does not depend on x.
             thresholds = columns.thresholds if alone else columns.thresholds[:, part]
             places, ties = np.count_nonzero(words >= thresholds, axis=0), (words == thresholds).any(axis=0)
             if alone:
@@ -191,7 +191,7 @@ def _words(n: int) -> NDArray[np.uint64]:
 
 
 def _place(column: list[int], digits: int) -> int:
-    """Return the index that a uniform number selects, given its first 64 binary digits; draw more while it is open."""
+    """Return the index that a uniform number selects, given its first 64 binary digits; draw more if needed."""
     total, n_digits = column[-1], 64
     while True:
         level, ends = digits * total, [end << n_digits for end in column]

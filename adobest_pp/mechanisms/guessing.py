@@ -1,8 +1,8 @@
 """How likely the best guess of x is right, given one answer: Σ_z max_x θ_x·P(z|x), the Bayes vulnerability [1]_.
 
-Most mechanisms have too many answers to add them up. Those with two probabilities, w_z and e^ε·w_z on the support set A
-of the answer, need one fact of A: which of its members is the most frequent. With θ in descending order and that member
-at place r, the guess is right with the probability w_z·max(e^ε·θ_r, θ_1).
+Most mechanisms have too many answers to sum over. If an answer z has probability w_z, and e^ε·w_z for the categories of
+its support set A, only the most frequent member of A matters. If θ is in descending order and that member has place r,
+the answer contributes w_z·max(e^ε·θ_r, θ_1).
 
 References
 ----------
@@ -20,10 +20,10 @@ from adobest_pp._types import Floats, Integers, Masks
 
 
 def guess_bound(epsilon: float, theta: ArrayLike) -> float:
-    """Return how likely the best guess of a person's category can be right, whatever the ε-LDP mechanism.
+    """Return an upper bound on how likely the best guess of a person's category is right, for any ε-LDP mechanism.
 
     It holds for one answer of any mechanism, and for all answers of a person together if ε is the sum of their budgets.
-    Some mechanism reaches it: randomized response among the j most frequent categories.
+    Randomized response among the j most frequent categories attains it.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def guess_bound(epsilon: float, theta: ArrayLike) -> float:
 
     Notes
     -----
-    A guess is a function of the answers, so it is an ε-LDP mechanism itself, of which Q(y|x) is the probability to
-    guess y. With q_y = min_x Q(y|x), it guesses x right with probability Q(x|x) ≤ min(e^ε·q_x, 1 − Σ_{y≠x} q_y). The
+    A guess is a function of the answers, so it is itself an ε-LDP mechanism, with Q(y|x) the probability to guess y.
+    With q_y = min_x Q(y|x), it guesses x right with probability Q(x|x) ≤ min(e^ε·q_x, 1 − Σ_{y≠x} q_y). The
     largest Σ_x θ_x·Q(x|x) under these bounds is a linear program, whose vertices are equal q for j categories.
 
     Examples
@@ -67,10 +67,10 @@ def guess_from_matrix(matrix: Floats, theta: Floats) -> float:
 def guess_from_members(
     theta: Floats, odds: float, weight: float, n_outputs: int, is_member: Callable[[int, Integers], Masks]
 ) -> float:
-    """Return the same for n answers of equal weights, whose sum is `weight`, from who is a member of which set.
+    """Return `guess_from_sets` for n answers of equal weights, whose sum is `weight`.
 
-    Walk through the categories by falling share, and keep the answers whose sets had none of them so far.
-    `is_member` takes a category and answers.
+    Go through the categories by falling share, and keep the answers whose sets contain none of them so far.
+    ``is_member(x, answers)`` says which of the sets contain x.
     """
     order, left = np.argsort(-theta, kind="stable"), np.arange(n_outputs)
     first = np.zeros(theta.size)
@@ -93,8 +93,8 @@ def guess_from_sets(theta: Floats, odds: float, first: Floats, weight: float) ->
     odds : float
         e^ε, how much likelier an answer is for the categories of its set.
     first : array of shape (K,)
-        The share of the answers, counted with their weights w_z, whose most frequent category has this place in the
-        order. What is missing to 1 are answers with an empty set.
+        The share of the answers, by their weights w_z, whose most frequent category has this place in the order. The
+        rest, if the sum is below 1, are answers with an empty set.
     weight : float
         The sum of all w_z.
     """

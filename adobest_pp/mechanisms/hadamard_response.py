@@ -12,7 +12,7 @@ from adobest_pp.evidence import HADAMARD
 from adobest_pp.mechanisms.base import AuditCase, Drawing, NumberedMechanism, table_drawing
 from adobest_pp.mechanisms.exact import UNIT, Source
 
-# The most entries of a table to draw from.
+# The most entries of the table that predictive draws use.
 _MAX_DRAWN = 1_000_000
 
 
@@ -25,10 +25,8 @@ class HadamardResponse(NumberedMechanism):
 
     Parameters
     ----------
-    n_categories : int
-        Number of categories K, at least 2.
-    epsilon : float
-        Privacy budget of one answer.
+    n_categories, epsilon
+        As in `SRR`.
 
     References
     ----------
@@ -61,7 +59,7 @@ class HadamardResponse(NumberedMechanism):
         row = x + 1
         agrees = source.bernoulli(self._keep, self._keep + UNIT, row.size)
         drawn = source.below(self.n_outputs // 2, row.size)
-        # Draw all bits of the column but one, at which the row has a 1. That bit then makes the column agree, or not.
+        # All bits of the column are drawn but one, where the row has a 1. It is set so that the column agrees or not.
         bit = np.floor(np.log2(row)).astype(np.int64)
         low = drawn & ((1 << bit) - 1)
         column = ((drawn - low) << 1) | low

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from adobest_pp._types import Floats, Integers, Masks
 
-# The trapezoidal rule in ln s: its error falls as e^(−π²/h), so these nodes give about 14 digits.
+# The trapezoidal rule in ln s. Its error falls as e^(−π²/h), so these nodes give about 14 digits.
 _STEP = 0.25
 _NODES = np.exp(np.arange(-36.0, 4.0, _STEP))
 _WEIGHTS = _STEP * _NODES * np.exp(-_NODES)
-# Entries of support sets that are written out at a time.
+# Entries of support sets that are in memory at a time.
 _ENTRIES_AT_ONCE = 1 << 22
 
 
@@ -53,14 +53,14 @@ def from_independent_sets(theta: Floats, odds: float, share: float, weight: floa
 
 
 def from_sets_of_size(theta: Floats, odds: float, size: int, weight: float) -> Floats:
-    """Return the same if A is one of all sets of `size` categories.
+    """Return the same if A is uniform among the sets of `size` categories.
 
     Sums over these sets are coefficients of z^d in Π(1 + z·e^(−s·a·θ_l)), integrated on a circle through the saddle
     point.
     """
     from threadpoolctl import threadpool_limits
 
-    # The matrices are small: on a busy machine, BLAS threads that wait for each other took forty times as long.
+    # The matrices are small. On a busy machine, BLAS threads that waited for each other took forty times as long.
     with threadpool_limits(1, "blas"):
         return _from_sets_of_size(theta, odds, size, weight)
 

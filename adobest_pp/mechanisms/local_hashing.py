@@ -11,7 +11,6 @@ References
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +24,7 @@ from adobest_pp.mechanisms.base import (
     ExtremalMechanism,
     Published,
     check_few_outputs,
+    drawing_with,
     named_counts,
     rows_of,
 )
@@ -83,10 +83,8 @@ class LocalHashing(ExtremalMechanism):
 
     Parameters
     ----------
-    n_categories : int
-        Number of categories K, at least 2.
-    epsilon : float
-        Privacy budget of one answer.
+    n_categories, epsilon
+        As in `SRR`.
     g : int, optional
         Number of values that categories are hashed into, at least 2. The default, the nearest integer to e^ε + 1, has
         the smallest variance (OLH).
@@ -94,8 +92,8 @@ class LocalHashing(ExtremalMechanism):
     Notes
     -----
     An answer is the pair (seed, value). The seed is drawn independently of the truth and may be public. The hash is
-    xxHash32 of the category's decimal digits, modulo g, as in other libraries and the same on every platform. So
-    `Responses.from_arrays` takes their answers as ``np.column_stack([seeds, values])``.
+    xxHash32 of the category's decimal digits, modulo g, as in other libraries and on every platform. So
+    `Responses.from_arrays` takes answers of those libraries as ``np.column_stack([seeds, values])``.
 
     References
     ----------
@@ -112,6 +110,8 @@ class LocalHashing(ExtremalMechanism):
     n_categories: int
     epsilon: float
     g: int
+    answer_columns = ("seed", "value")
+    answer_type = np.dtype(np.uint32)
 
     def __init__(self, n_categories: int, epsilon: float, g: int | None = None) -> None:
         self._set(n_categories=check_n_categories(n_categories), epsilon=check_epsilon(epsilon))
@@ -124,9 +124,8 @@ class LocalHashing(ExtremalMechanism):
         answers = np.column_stack([np.repeat(seeds, self.g), np.arange(self.g)])
         return np.where(self.support(answers), math.exp(self.epsilon), 1.0) * math.exp(self._log_weight)
 
-    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
-        """Return the information of one answer, averaged over random hashes; see `Mechanism.information`."""
-        self._check_published(subset)
+    def _information(self, theta: Floats, subset: Masks) -> Floats:
+        """Average over random hashes."""
         odds = math.expm1(self.epsilon)
         return from_independent_sets(theta, odds, 1 / self.g, self.g / (odds + self.g))
 
@@ -140,16 +139,6 @@ class LocalHashing(ExtremalMechanism):
     def answer_dims(self) -> dict[str, int]:
         """An answer is a seed and a value."""
         return {"seed_and_value": 2}
-
-    @property
-    def answer_columns(self) -> tuple[str, ...]:
-        """The seed and the value."""
-        return ("seed", "value")
-
-    @property
-    def answer_type(self) -> np.dtype[Any]:
-        """The integer type that answers are stored in."""
-        return np.dtype(np.uint32)
 
     @property
     def n_outputs(self) -> int:
@@ -175,8 +164,7 @@ class LocalHashing(ExtremalMechanism):
         """Draw a seed, and apply randomized response to the hash of the truth."""
         seeds = source.below(N_SEEDS, x.size)
         # Every category is hashed, so that the work does not depend on x.
-        hashes = hash_categories(seeds.astype(np.uint32), self.n_categories) % np.uint32(self.g)
-        own = hashes[np.arange(x.size), x].astype(np.int64)
+        own = self._hashes(seeds)[np.arange(x.size), x].astype(np.int64)
         return np.column_stack([seeds, randomized_response(source, own, self.g, self._keep)])
 
     @property
@@ -193,11 +181,13 @@ class LocalHashing(ExtremalMechanism):
 
     def support(self, answers: Answers) -> Masks:
         """Return the categories whose hash is the value."""
-        hashes = hash_categories(answers[:, 0].astype(np.uint32), self.n_categories) % np.uint32(self.g)
-        return np.asarray(hashes == answers[:, 1:].astype(np.uint32))
+        return np.asarray(self._hashes(answers[:, 0]) == answers[:, 1:].astype(np.uint32))
+
+    def _hashes(self, seeds: Integers) -> NDArray[np.uint32]:
+        return hash_categories(seeds.astype(np.uint32), self.n_categories) % np.uint32(self.g)
 
     def log_weight(self, answers: Answers) -> Floats:
-        """Return ln w, the same for all answers. It is the probability of the value, given the seed."""
+        """Return ln w, the same for all answers: w is the probability of a value, given the seed."""
         return np.full(len(answers), self._log_weight)
 
     def log_weight_of_size(self, sizes: Integers) -> Floats:
@@ -211,7 +201,7 @@ class LocalHashing(ExtremalMechanism):
         return named_counts(self, len(answers), np.array(observed, dtype=np.float64), theta, listed)
 
     def support_counts(self, masks: Bits, theta: Floats, listed: Integers) -> Counts:
-        """Return `answer_counts` of support sets, from which seeds and values cannot be recovered."""
+        """Return `answer_counts` of support sets, which do not determine seeds and values."""
         return named_counts(self, len(masks), masks[:, listed].sum(axis=0, dtype=np.float64), theta, listed)
 
     def naming(self) -> tuple[float, float]:
@@ -220,9 +210,7 @@ class LocalHashing(ExtremalMechanism):
 
     def drawing(self) -> Drawing:
         """Draw a seed, and randomize the hash of the truth."""
-        from adobest_pp.mechanisms.drawing import draw_hashed
-
-        return Drawing(draw_hashed, np.array([[math.exp(self.epsilon + self._log_weight), self.g]]))
+        return drawing_with("draw_hashed", [[math.exp(self.epsilon + self._log_weight), self.g]])
 
     @property
     def _log_weight(self) -> float:

@@ -1,17 +1,18 @@
 """Memoized answers, for the same question to the same people again and again.
 
-A device draws a permanent answer z₀ of budget ε_∞ once, and keeps it. In each wave it randomizes z₀ again. Whatever
-the number of waves, what the collector learns about x is at most what z₀ would tell, ε_∞; one wave alone tells less. If
-the device randomized x anew in each wave, the budgets would add up without end.
+A device draws a permanent answer z₀ of budget ε_∞ once, and keeps it. In each wave it randomizes z₀ again. However
+many waves there are, the collector learns no more about x than z₀ itself would reveal, ε_∞; one wave alone reveals
+less. If the device randomized x anew in each wave, the budgets would add up without end.
 
-**When x changes.** A device draws a permanent answer for every category at the start, and uses that of the category
-that the person has now. So what it remembers does not depend on x, and nothing is drawn when x changes. The bound ε_∞
-is for people whose x stays the same. Who has another category in d of the waves can lose d times the instantaneous
-budget more, because answers to different permanent answers fit together less well: that somebody changed can be noticed
+**When x changes.** A device draws a permanent answer for every category at the start, and uses that of the person's
+current category. So what it remembers does not depend on x, and nothing is drawn when x changes. The bound ε_∞ is for
+people whose x stays the same. If x differs in d of the waves, the loss can be larger, by up to 2d times the
+instantaneous budget: answers from different permanent answers fit together less well, so a change can be noticed
 (`epsilon_of_changes`).
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +20,7 @@ from itertools import combinations_with_replacement, product
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._checks import check_epsilon, check_integer
 from adobest_pp._text import brief
@@ -33,31 +34,32 @@ from adobest_pp.mechanisms.base import (
     Mechanism,
     Published,
     check_few_outputs,
+    drawing_with,
+    quotients,
     rows_of,
 )
 from adobest_pp.mechanisms.exact import Source, log_upper_bound
 from adobest_pp.mechanisms.guessing import guess_from_matrix
 from adobest_pp.mechanisms.information import from_matrix
 from adobest_pp.mechanisms.privacy import worst_ratio
+from adobest_pp.mechanisms.published_question import MAX_TABLE
 from adobest_pp.mechanisms.registry import mechanism_from_settings
 from adobest_pp.mechanisms.srr import SRR
 
-# In the place of an answer: the person did not take part in that wave.
+# Stands for a wave in which the person did not take part.
 NO_ANSWER = -1
 # Products of more probabilities than this may underflow.
 MAX_WAVES = 60
-# The largest tables of weights, as those of a question.
-MAX_TABLE = 300_000
 
 
 @dataclass(frozen=True)
 class Memoized(Mechanism):
-    """Several waves of one person: each randomizes the same permanent answer again, as in RAPPOR [1]_.
+    """Several waves of one person's answers: each randomizes the same permanent answer again, as in RAPPOR [1]_.
 
     Parameters
     ----------
     permanent : Mechanism
-        Draws the permanent answer, one number, from x. Its ε bounds what any number of waves tells.
+        Draws the permanent answer, one number, from x. Its ε bounds what any number of waves reveals.
     instantaneous : Mechanism
         Draws the answer of a wave, one number, from the permanent answer: it has as many categories as `permanent` has
         answers.
@@ -73,13 +75,13 @@ class Memoized(Mechanism):
 
     Notes
     -----
-    An answer is a row of `n_waves` numbers, −1 for a wave that the person missed. That somebody misses a wave must not
-    depend on x; no ε covers it.
+    An answer is a row of `n_waves` numbers, −1 for a wave that the person missed. Whether somebody misses a wave must
+    not depend on x: ε does not cover it.
 
     See Also
     --------
     Memoized.from_budgets : Randomized response with given budgets of all waves and of one.
-    Allowance : Keeps the permanent answers of a person's device.
+    Allowance : Keeps the permanent answers on a person's device.
 
     References
     ----------
@@ -113,7 +115,7 @@ class Memoized(Mechanism):
 
     @classmethod
     def from_budgets(cls, n_categories: int, epsilon: float, wave_epsilon: float, n_waves: int) -> Self:
-        """Build it from randomized response, with given budgets of all waves together and of one wave.
+        """Build the mechanism from randomized response, with given budgets of all waves together and of one wave.
 
         Parameters
         ----------
@@ -151,17 +153,17 @@ class Memoized(Mechanism):
     @cached_property
     def wave_epsilon(self) -> float:
         """The exact loss of one wave alone, rounded up."""
-        # Of randomized response twice, one answer shows all, by symmetry.
+        # If both are randomized response, all answers have the same loss, by symmetry.
         is_alike = isinstance(self.permanent, SRR) and isinstance(self.instantaneous, SRR)
         answers = range(1 if is_alike else self.instantaneous.n_outputs)
         ratio, *_ = worst_ratio(*self._weights_of([(y,) for y in answers]))
         return log_upper_bound(ratio)  # type: ignore[arg-type]
 
     def epsilon_of_changes(self, changes: int) -> float:
-        """Return a bound of the loss for people who may change: in up to `changes` waves x differs from the others.
+        """Return a bound on the loss for people whose x differs from its usual value in up to `changes` waves.
 
-        It holds between any two such histories of x: ε_∞ between two constant ones, and the instantaneous budget for
-        each wave that differs, on both sides. It is never above the instantaneous budget of all waves.
+        It holds between any two such histories of x: ε_∞ between two constant histories, and for each of the two the
+        instantaneous budget of each wave that differs. It is at most the instantaneous budget of all waves.
         """
         d = check_integer(changes, "changes", 0, self.n_waves)
         again = self.instantaneous.epsilon
@@ -174,12 +176,12 @@ class Memoized(Mechanism):
         return np.asarray(self.permanent.privatize(np.arange(self.n_categories), rng=rng))
 
     def randomize(self, x: Integers, source: Source, subset: Masks) -> Integers:
-        """Draw a permanent answer for each person, and all waves from it: for people whose x stays the same."""
+        """Draw a permanent answer for each person, and all waves from it, for people whose x stays the same."""
         kept = self.permanent.randomize(x, source, subset)
         return np.column_stack([self.instantaneous.randomize(kept, source, subset) for _ in range(self.n_waves)])
 
     def audit_cases(self) -> Iterator[AuditCase]:
-        """Yield the exact weights of all waves together, or of the permanent answer, which bound them, if too many."""
+        """Yield the weights of all waves together or, if too many, of the permanent answer, which bounds them."""
         if self._n_bags * self.n_categories > MAX_OUTPUTS:
             yield from self.permanent.audit_cases()
             return
@@ -215,7 +217,7 @@ class Memoized(Mechanism):
         allowed = f"rows of {self.n_waves} numbers from 0 to {most}, or {NO_ANSWER} for a wave without an answer"
         rows = rows_of(answers, self.n_waves, allowed)
         if rows.dtype == bool or (rows.size and (rows.min() < NO_ANSWER or rows.max() > most)):
-            raise ValueError(f"answers must be {allowed}, got others")
+            raise ValueError(f"answers must be {allowed}, got other numbers")
         return rows.astype(np.int64)
 
     # What an answer says about θ.
@@ -227,7 +229,7 @@ class Memoized(Mechanism):
     def chances(self, answers: Answers) -> Floats:
         """Return P(answer | x) of checked answers, of shape (n, K): given z₀, the waves are independent."""
         first, again = self._matrices
-        # The last row stands for a wave without an answer, the index −1.
+        # The last row, at index −1, is for a wave without an answer.
         again = np.vstack([again, np.ones(again.shape[1])])
         given = np.ones((len(answers), again.shape[1]))
         for wave in answers.T:
@@ -240,7 +242,7 @@ class Memoized(Mechanism):
         return np.asarray(again @ first)
 
     def evidence(self, answers: Answers, published: Published) -> tuple[Evidence, Integers]:
-        """Return one row for each distinct bag of answers: their order says nothing."""
+        """Return one row for each distinct bag of answers: their order contains no information."""
         bags, row_of = np.unique(np.sort(answers, axis=1).astype(np.int64), axis=0, return_inverse=True)
         return pattern_rows(row_of.ravel(), self.chances(bags))
 
@@ -260,15 +262,13 @@ class Memoized(Mechanism):
         slope = np.kron(np.diag(both)[:, None], again @ first).astype(np.float64)
         return Counts(observed.ravel(), np.zeros(observed.size), slope, covariance)
 
-    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
-        """Return the Fisher information of θ in all waves of one person; see `Mechanism.information`."""
-        self._check_published(subset)
+    def _information(self, theta: Floats, subset: Masks) -> Floats:
         if self._n_bags > MAX_OUTPUTS:
             raise NotImplementedError(f"Memoized of {self.n_waves} waves has more than {MAX_OUTPUTS:,} bags of answers")
         return from_matrix(self._bag_matrix, theta)
 
     def total_information(self, answers: Answers, published: Published, theta: Floats) -> Floats:
-        """Return the information in all answers: as observed if waves are missing, or answers are too many to list."""
+        """Return the information in all answers: the observed one if waves are missing or bags too many to list."""
         if self._n_bags <= MAX_OUTPUTS and (answers != NO_ANSWER).all():
             return len(answers) * self.information(theta)
         evidence, _ = self.evidence(answers, published)
@@ -276,31 +276,28 @@ class Memoized(Mechanism):
         return np.asarray((rows.T * evidence.count) @ rows)
 
     def _best_guess(self, theta: Floats, subset: Masks) -> float:
-        """Sum over all bags, or take the permanent answer, from which nobody guesses worse, if there are too many."""
+        # With too many bags to list, an upper bound: a guess from the permanent answer is at least as good.
         if self._n_bags > MAX_OUTPUTS:
             return self.permanent._best_guess(theta, subset)
         return guess_from_matrix(self._bag_matrix, theta)
 
     def drawing(self) -> Drawing:
         """Draw the truth, the permanent answer, and each wave from it."""
-        from adobest_pp.mechanisms.drawing import draw_waves
-
         first, again = (np.cumsum(matrix, axis=0) for matrix in self._matrices)
         table = np.zeros((1 + len(first) + len(again), max(2, first.shape[1], again.shape[1])))
         table[0, :2] = self.n_waves, len(first)
         table[1 : 1 + len(first), : first.shape[1]] = first
         table[1 + len(first) :, : again.shape[1]] = again
-        return Drawing(draw_waves, table)
+        return drawing_with("draw_waves", table)
 
     def settings(self) -> dict[str, Any]:
         """Return plain values that build an equal mechanism."""
-        shared = {"mechanism": "Memoized", "n_categories": self.n_categories, "epsilon": self.epsilon}
         parts = {name: getattr(self, name).settings() for name in ("permanent", "instantaneous")}
-        return shared | {"n_waves": self.n_waves} | parts
+        return self._settings_with(n_waves=self.n_waves, **parts)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Build it from `settings`."""
+        """Build the mechanism of these settings."""
         permanent, instantaneous = (mechanism_from_settings(settings[name]) for name in ("permanent", "instantaneous"))
         return cls(permanent, instantaneous, settings["n_waves"])
 
@@ -316,13 +313,14 @@ class Memoized(Mechanism):
 
     @cached_property
     def _bag_matrix(self) -> Floats:
-        """P(bag | x): that of an answer times the number of its orders."""
+        """P(bag | x): the probability of one answer times the number of its orders."""
         bags = self._bags
-        orders = [math.factorial(self.n_waves) // math.prod(map(math.factorial, _repeats(bag))) for bag in bags]
+        repeats = (Counter(bag).values() for bag in bags)
+        orders = [math.factorial(self.n_waves) // math.prod(map(math.factorial, each)) for each in repeats]
         return np.asarray(self.chances(np.array(bags)) * np.array(orders, dtype=np.float64)[:, None])
 
     def _weights_of(self, answers: list[tuple[int, ...]]) -> tuple[list[list[int]], list[int]]:
-        """Return the integers W[y, x] of answers, and the totals of x that they are divided by."""
+        """Return integers W[y, x], and for each x the total to divide them by, to get P(answer | x)."""
         first, again = (_exact(part) for part in (self.permanent, self.instantaneous))
         sums = [sum(column) for column in zip(*again, strict=True)]
         unit = math.lcm(*sums)
@@ -338,7 +336,7 @@ class Memoized(Mechanism):
     @cached_property
     def _matrices(self) -> tuple[Floats, Floats]:
         """P(z₀ | x) and P(y | z₀), each the exact quotients rounded."""
-        return _quotients(_exact(self.permanent)), _quotients(_exact(self.instantaneous))
+        return quotients(_exact(self.permanent)), quotients(_exact(self.instantaneous))
 
 
 def _check_part(part: Any, name: str) -> None:
@@ -355,12 +353,3 @@ def _check_part(part: Any, name: str) -> None:
 
 def _exact(part: Any) -> list[list[int]]:
     return [[int(weight) for weight in row] for row in np.asarray(part.exact_weights(), dtype=object).tolist()]
-
-
-def _quotients(weights: list[list[int]]) -> Floats:
-    sums = [sum(column) for column in zip(*weights, strict=True)]
-    return np.array([[weight / total for weight, total in zip(row, sums, strict=True)] for row in weights])
-
-
-def _repeats(bag: tuple[int, ...]) -> NDArray[np.int64]:
-    return np.unique(bag, return_counts=True)[1]

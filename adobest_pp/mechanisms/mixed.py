@@ -1,4 +1,4 @@
-"""Several mechanisms, or one with several budgets, for the answers to one question."""
+"""Answers to one question that come from several mechanisms, or from one with several budgets."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ class Mixed(Mechanism):
     """The mechanisms of people who did not all run the same one: `concat` returns it.
 
     An answer is the number of its part, then the numbers of the part's own answer, then zeros up to the length of the
-    longest. Which part a person ran is public.
+    longest answer. Which part a person ran is public.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Mixed(Mechanism):
 
     @property
     def publishes_subset(self) -> bool:  # type: ignore[override]
-        """Whether any part does. People of the other parts then have the empty subset."""
+        """Whether any part publishes a subset. People of the other parts then have the empty subset."""
         return any(part.publishes_subset for part in self.parts)
 
     def privatize(
@@ -174,7 +174,7 @@ class Mixed(Mechanism):
         return total
 
     def _best_guess(self, theta: Floats, subset: Masks) -> float:
-        """Return the largest of the parts: nobody is easier to guess."""
+        # The part whose answers are easiest to guess.
         published = [subset if part.publishes_subset else np.zeros(0, dtype=bool) for part in self.parts]
         return max(part._best_guess(theta, mask) for part, mask in zip(self.parts, published, strict=True))
 
@@ -191,12 +191,11 @@ class Mixed(Mechanism):
 
     def settings(self) -> dict[str, Any]:
         """Return plain values that build an equal mechanism."""
-        shared = {"mechanism": "Mixed", "n_categories": self.n_categories, "epsilon": self.epsilon}
-        return shared | {"parts": [part.settings() for part in self.parts]}
+        return self._settings_with(parts=[part.settings() for part in self.parts])
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Build it from `settings`."""
+        """Build the mechanism of these settings."""
         parts = settings["parts"]
         if not isinstance(parts, list):
             raise ValueError(f"parts must be a list of settings of mechanisms, got {brief(parts)}")
@@ -204,16 +203,16 @@ class Mixed(Mechanism):
 
     @cached_property
     def _widths(self) -> list[int]:
-        """The numbers in an answer of each part."""
+        """The length of an answer of each part."""
         return [math.prod(part.answer_dims.values()) for part in self.parts]
 
     def _own(self, part: int, answers: Answers) -> Answers:
-        """Return answers of this mechanism that belong to one part as answers of that part."""
+        """Return answers of this mechanism, all of one part, as answers of that part."""
         own = answers[:, 1 : 1 + self._widths[part]]
         return own if self.parts[part].answer_dims else own[:, 0]
 
     def _published_to(self, part: int, published: Published) -> tuple[Masks, Published]:
-        """Return the people of one part as a mask, and what was published to them in that part's form."""
+        """Return the people of one part as a mask, and what was published to them, as that part takes it."""
         mine = published.row % len(self.parts) == part
         if not self.parts[part].publishes_subset:
             return mine, nothing_published(self.n_categories)

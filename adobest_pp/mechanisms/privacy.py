@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adobest_pp._checks import MAX_EPSILON, as_numbers, check_epsilon, check_n_categories, check_real
+from adobest_pp._checks import MAX_EPSILON, check_epsilon, check_n_categories, check_numbers, check_real
 from adobest_pp._text import brief
 from adobest_pp._types import Floats
 from adobest_pp.mechanisms.base import AuditCase, Mechanism
@@ -30,8 +30,8 @@ LARGEST_LOSS = 2 * MAX_EPSILON + 1
 class AuditRow:
     """The worst ratio P(y|x)/P(y|x′) among the mechanisms of one subset size.
 
-    `least` equals `loss` if the probabilities are known. For a matrix with stated rounding, the channels that round to
-    it have losses from at least `least` up to `loss`.
+    `least` equals `loss` if the probabilities are known. For a matrix with stated rounding, every channel that rounds
+    to it has a loss between `least` and `loss`.
     """
 
     size: int
@@ -50,8 +50,8 @@ class Audit:
     """The exact privacy loss of a mechanism, with one row per subset size.
 
     `rounded` is True if the subject was a matrix of floats: an excess within their rounding is then allowed. `rounding`
-    is the stated error of the entries. The promise then holds if every channel within that error keeps it, and is
-    `broken` if none does. It may be neither.
+    is the stated error of the entries. With it, the promise `holds` if every channel within that error keeps it, and is
+    `broken` if none does. It is possible that neither is true.
     """
 
     subject: str
@@ -87,7 +87,7 @@ class Audit:
 
     @property
     def broken(self) -> bool:
-        """Whether the promise is certainly broken: more digits of a rounded matrix would not help."""
+        """Whether the promise is certainly broken: more digits of a rounded matrix would not change that."""
         return not self.holds and (self.rounding is None or self.least > self.epsilon)
 
 
@@ -128,16 +128,15 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
     Parameters
     ----------
     subject : Mechanism or array of shape (outputs, K)
-        A mechanism is audited by the integer weights that its production path draws from: for RRRR with every subset
-        for K ≤ 10, and with one subset of each size for larger K. A matrix ``G[y, x]`` of floats is assumed to be
-        rounded to a relative 2⁻⁴⁰, unless its rounding is stated.
+        A mechanism is audited by the integer weights that its production path draws from. For RRRR, these are the
+        weights of every subset for K ≤ 10, and of one subset of each size for larger K. A matrix ``G[y, x]`` of floats
+        is assumed to be rounded to a relative 2⁻⁴⁰, unless its rounding is stated.
     epsilon : float, optional
-        The promise. The default is the mechanism's own, and for each part of a `Mixed` that of the part. Required for
-        a matrix.
+        The promise. By default it is the ε of the mechanism, or of each part of a `Mixed`. Required for a matrix.
     rounding : float, optional
         For a matrix only: how far each entry may be from the true probability, such as 1e-6 for six digits. The promise
-        then holds only if it holds for every channel that the matrix may stand for: every matrix within the rounding
-        whose columns sum to one. `Audit.loss` is the largest of their losses, and exact; none is below `Audit.least`.
+        then holds only if it holds for every channel that may round to the matrix: every matrix within the rounding
+        whose columns sum to one. `Audit.loss` is the exact largest loss of these; none has less than `Audit.least`.
 
     Returns
     -------
@@ -187,7 +186,8 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
 
 def _audit_mechanism(mechanism: Mechanism, promise: float | None) -> list[AuditRow]:
     """Return a row for each subset size, held to the promise, or to the mechanism's own by default."""
-    own = _check_promise(mechanism)
+    allowed, name = f"a number from 0 to {LARGEST_LOSS:g}", f"epsilon of {type(mechanism).__name__}"
+    own = check_real(getattr(mechanism, "epsilon", None), name, allowed, lambda x: 0 <= x <= LARGEST_LOSS)
     epsilon = own if promise is None else promise
     bound = exp_bounds(epsilon)[0]
     cases = (_check_case(case, mechanism) for case in mechanism.audit_cases())
@@ -197,15 +197,8 @@ def _audit_mechanism(mechanism: Mechanism, promise: float | None) -> list[AuditR
     return rows
 
 
-def _check_promise(mechanism: Mechanism) -> float:
-    """Return the ε of a mechanism, which may be 0, or raise ValueError."""
-    allowed = f"a number from 0 to {LARGEST_LOSS:g}"
-    name = f"epsilon of {type(mechanism).__name__}"
-    return check_real(getattr(mechanism, "epsilon", None), name, allowed, lambda x: 0 <= x <= LARGEST_LOSS)
-
-
 def _check_case(case: Any, mechanism: Mechanism) -> AuditCase:
-    """Return a case if it may belong to a mechanism, or raise ValueError."""
+    """Return a case if its weights can be those of a mechanism, or raise ValueError."""
     name = f"audit_cases of {type(mechanism).__name__}"
     if not isinstance(case, AuditCase):
         raise ValueError(f"{name} must yield AuditCase objects, got {brief(case)}")
@@ -242,7 +235,7 @@ def _check_case(case: Any, mechanism: Mechanism) -> AuditCase:
 def worst_ratio(
     rows: Sequence[Sequence[Any]], totals: Sequence[int] | None = None
 ) -> tuple[Fraction | float, int, int, int]:
-    """Return the largest ratio of two shares in one row, its two columns and its row. Dividing by zero is infinity.
+    """Return the largest ratio of two shares in one row, its two columns and its row. It is infinite for a share of 0.
 
     Parameters
     ----------
@@ -255,7 +248,7 @@ def worst_ratio(
         totals = None
     order = sorted(range(len(totals)), key=totals.__getitem__) if totals is not None else []
     ascending = [totals[i] for i in order] if totals is not None else []
-    # The ratio is high·under to low·over.
+    # The largest ratio so far is high·under to low·over.
     high: Any = 0
     low, over, under, y = 1, 1, 1, 0
     for i, row in enumerate(rows):
@@ -303,8 +296,8 @@ def _loss(ratio: Fraction | float) -> Decimal:
 def _audit_rounded(matrix: Floats, epsilon: float, rounding: float) -> Audit:
     """Audit every channel within the rounding of a matrix.
 
-    The other entries of its column narrow the interval [low, high] of an entry; within that, it can have every value.
-    The two entries of a ratio are in different columns, so the ratio high/low is reached, too.
+    The other entries of its column narrow the interval [low, high] of an entry, which can have every value in it. The
+    two entries of a ratio are in different columns, so the ratio high/low is attained.
     """
     low, high = _bounds(matrix, rounding)
     most: tuple[Fraction | float, int, int, int] = (Fraction(0), 0, 0, 0)
@@ -348,10 +341,7 @@ def _bounds(matrix: Floats, rounding: float) -> tuple[list[list[Fraction]], list
 
 def _check_entries(matrix: ArrayLike) -> Floats:
     allowed = "a two-dimensional array of probabilities G[y, x] with at least two columns"
-    try:
-        array = as_numbers(matrix, "fiu").astype(np.float64)
-    except TypeError:
-        raise ValueError(f"matrix must be {allowed}, got {brief(matrix)}") from None
+    array = check_numbers(matrix, "fiu", "matrix", allowed).astype(np.float64)
     if array.ndim != 2 or array.shape[1] < 2 or array.shape[0] == 0:
         raise ValueError(f"matrix must be {allowed}, got shape {array.shape}")
     if not (np.isfinite(array).all() and (array >= 0).all()):

@@ -1,8 +1,9 @@
 """Projective geometry response: the answer is a point, likelier if it is orthogonal to the point of the truth.
 
-Points are those of PG(t−1, q): vectors of t coordinates in the field of q elements, whose first coordinate other than 0
-is 1. Read as digits in base q they are numbers q^j … 2q^j − 1 for j = 0 … t−1, and that is their order: first those of
-the geometries of fewer dimensions. Two vectors are orthogonal if the sum of the products of their coordinates is 0.
+Points are those of PG(t−1, q): vectors of t coordinates in the field of q elements, whose first nonzero coordinate is
+1. Read as digits in base q, they are the numbers q^j … 2q^j − 1 for j = 0 … t−1. Points are in the order of these
+numbers, so the geometries of fewer dimensions come first. Two vectors are orthogonal if the sum of the products of
+their coordinates is 0.
 """
 
 import math
@@ -16,47 +17,44 @@ from adobest_pp._checks import check_epsilon, check_integer, check_n_categories
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import PROJECTIVE
-from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, NumberedMechanism, Published
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, NumberedMechanism, Published, drawing_with
 from adobest_pp.mechanisms.exact import UNIT, Source
 
-# If there are too many answers to count them all: the most categories, and the most points without a category, whose
-# answers are counted.
+# If there are too many answers to count each of them, a check of fit looks at this many categories, and at this many
+# points that stand for no category.
 _MAX_NAMED, _MAX_SPARE = 200, 50
-_PEOPLE_AT_ONCE = 1 << 16
 
 # Fields whose order is a power of a prime: the prime, and the coefficients of an irreducible polynomial as digits.
-# Above 32 the next prime is so near that it has the same error, to a thousandth.
+# Above 32 the next prime is so near that its error is the same to a thousandth.
 _POLYNOMIALS = {4: (2, 7), 8: (2, 11), 9: (3, 10), 16: (2, 19), 25: (5, 27), 27: (3, 34), 32: (2, 37)}
 MAX_ORDER, MAX_POINTS = 1 << 20, 1 << 24
-# The additions in a sum over the orthogonal points of all points that the default order may take, and more for each
-# category: a few milliseconds.
+# With the default order, the sums over the points orthogonal to each point take at most this many additions, and this
+# many more for each category: a few milliseconds.
 _WORK, _WORK_EACH = 10**8, 1000
 
 
 @dataclass(frozen=True, init=False)
 class ProjectiveGeometryResponse(NumberedMechanism):
-    """Projective geometry response: nearly the error of subset selection, answers as short as those of Hadamard's [1]_.
+    """Projective geometry response: nearly the error of subset selection, with answers as short as Hadamard's [1]_.
 
     A category is a point of a projective geometry over the field of q elements, and an answer is any point z. It is e^ε
     times as likely if it is orthogonal to the point of the truth as if it is not. Every category is orthogonal to about
-    one of q points, and every two to one of q².
+    one in q points, and every two categories to one in q².
 
     Parameters
     ----------
-    n_categories : int
-        Number of categories K, at least 2.
-    epsilon : float
-        Privacy budget of one answer.
+    n_categories, epsilon
+        As in `SRR`.
     order : int, optional
-        The order q of the field: a prime, or 4, 8, 9, 16, 25, 27 or 32. The default has the smallest squared error
-        for even shares, the worst case, of those that are quick to analyse; it is near e^ε + 1. The smallest, 2, is
-        right for every ε below 0.3: no ε is too small.
+        The order q of the field: a prime, or 4, 8, 9, 16, 25, 27 or 32. Of the orders that are quick to analyze, the
+        default has the smallest squared error for even shares, the worst case; it is near e^ε + 1. For every ε below
+        0.3 it is 2, the smallest.
 
     Notes
     -----
-    The geometry is the smallest of its order that has K points. If it has more, as `n_outputs` and the repr tell, they
-    stand for no category. That costs length, and some error if K is only a few times e^ε + 1. With q = 2 this is
-    Hadamard response but for one answer. With two coordinates it is randomized response.
+    The geometry is the smallest of its order that has K points. If it has more (`n_outputs` and the repr say how many),
+    these stand for no category. That makes answers longer, and if K is only a few times e^ε + 1, estimates a little
+    worse. With q = 2 this is Hadamard response except for one answer. With two coordinates it is randomized response.
 
     References
     ----------
@@ -73,12 +71,12 @@ class ProjectiveGeometryResponse(NumberedMechanism):
     n_categories: int
     epsilon: float
     order: int
+    _people_at_once = 1 << 16
 
     def __init__(self, n_categories: int, epsilon: float, order: int | None = None) -> None:
-        self._set(n_categories=check_n_categories(n_categories), epsilon=check_epsilon(epsilon))
-        k = self.n_categories
-        best = _best_order(k, self.epsilon) if order is None else _check_order(order, k)
-        self._set(order=best)
+        k, budget = check_n_categories(n_categories), check_epsilon(epsilon)
+        best = _best_order(k, budget) if order is None else _check_order(order, k)
+        self._set(n_categories=k, epsilon=budget, order=best)
 
     def __repr__(self) -> str:
         settings = f"n_categories={self.n_categories}, epsilon={self.epsilon!r}, order={self.order}"
@@ -99,23 +97,19 @@ class ProjectiveGeometryResponse(NumberedMechanism):
         q, t, field = self.order, self.dimension, self._field
         near, far = _n_points(q, t - 1), q ** (t - 1)
         is_near = source.bernoulli(near * self._keep, near * self._keep + far * UNIT, x.size)
-        # One coordinate of the truth is the first that is not 0, and is 1. The answer has the other coordinates of a
-        # point, or any; this one then makes the product 0, or 1. Both are drawn, so that the work is the same.
+        # The first nonzero coordinate of the truth is 1. The other coordinates of the answer are those of a point with
+        # one coordinate less, or any; this one then makes the product 0 or 1. Both cases are drawn: equal work for all.
         point, vector = source.below(near, x.size), source.below(far, x.size)
         truth = _coordinates(_number(x, q, t), q, t)
         others = _coordinates(np.where(is_near, _number(point, q, t), vector), q, t)
         first = (truth != 0).argmax(axis=1)[:, None]
         place = np.arange(t)
-        # `others` begins with a 0, which comes to stand at the place of this one.
+        # `others` begins with a 0, which moves to the place of this coordinate.
         moved = np.where(place < first, np.roll(others, -1, axis=1), others)
         answer = np.where(place == first, 0, moved)
         own = field.add(1 - is_near.astype(np.int64), field.negative(field.dot(truth, answer)))
         answer = np.where(place == first, own[:, None], answer)
         return _point(_scaled(answer, field), q)
-
-    @property
-    def _people_at_once(self) -> int:
-        return _PEOPLE_AT_ONCE
 
     def audit_cases(self) -> Iterator[AuditCase]:
         """Yield the only case: the first point, which is orthogonal to the second and not to itself."""
@@ -140,7 +134,7 @@ class ProjectiveGeometryResponse(NumberedMechanism):
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count each answer or, if there are too many, those orthogonal to a listed category or to a spare point.
 
-        No category is at a spare point, so θ has no part in what is expected there.
+        A spare point stands for no category, so the count that is expected there does not depend on θ.
         """
         each = super().answer_counts(answers, published, theta, listed)
         if each is not None:
@@ -161,12 +155,8 @@ class ProjectiveGeometryResponse(NumberedMechanism):
         joint = self._weight * (both + odds * (all_three + (both - all_three) * line))
         single = other + slope @ theta / n
         np.fill_diagonal(joint, single)
-        return Counts(
-            observed.astype(np.float64),
-            np.full(numbers.size, n * other),
-            slope,
-            n * (joint - np.outer(single, single)),
-        )
+        covariance = n * (joint - np.outer(single, single))
+        return Counts(observed.astype(np.float64), np.full(numbers.size, n * other), slope, covariance)
 
     def naming(self) -> tuple[float, float]:
         """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""
@@ -176,9 +166,7 @@ class ProjectiveGeometryResponse(NumberedMechanism):
 
     def drawing(self) -> Drawing:
         """Draw a point that is orthogonal to that of the truth, or one that is not."""
-        from adobest_pp.mechanisms.drawing import draw_point
-
-        return Drawing(draw_point, np.append(self.naming()[0], self.structure())[None])
+        return drawing_with("draw_point", np.append(self.naming()[0], self.structure())[None])
 
     @property
     def _weight(self) -> float:
@@ -202,7 +190,7 @@ class ProjectiveGeometryResponse(NumberedMechanism):
         masses = np.add.outer(alone, alone)
         for factor in range(1, q):
             third = field.add(points[:, None], field.multiply(np.full_like(points, factor), points))
-            # A point and itself have no line: what the diagonal gets is of no use.
+            # A point and itself have no line: the diagonal is not used.
             masses += held[np.clip(_point(_scaled(third, field), q), 0, k)]
         return np.asarray(masses)
 
@@ -236,7 +224,7 @@ def _coordinates(numbers: Integers, q: int, t: int) -> Integers:
 
 
 def _point(coordinates: Integers, q: int) -> Integers:
-    """Return which points these are: the inverse of `_number` and `_coordinates`."""
+    """Return the indices of points with these coordinates: the inverse of `_number` and `_coordinates`."""
     t = coordinates.shape[-1]
     powers = q ** np.arange(t - 1, -1, -1, dtype=np.int64)
     last = t - 1 - (coordinates != 0).argmax(axis=-1)
@@ -245,7 +233,7 @@ def _point(coordinates: Integers, q: int) -> Integers:
 
 
 def _scaled(vectors: Integers, field: "Field") -> Integers:
-    """Return vectors other than 0 with 1 as the first coordinate that is not 0."""
+    """Return multiples of nonzero vectors whose first nonzero coordinate is 1."""
     first = (vectors != 0).argmax(axis=-1)[..., None]
     leading = np.take_along_axis(vectors, first, axis=-1)
     return field.multiply(vectors, field.inverse(leading))
@@ -280,12 +268,12 @@ class Field:
         return np.asarray(self.products[a, b] if len(self.products) else a * b % self.order)
 
     def negative(self, a: Integers) -> Integers:
-        """Return −a: the product with the element that 1 adds to 0."""
+        """Return −a: the product of a with −1."""
         minus = int(np.flatnonzero(self.sums[1] == 0)[0]) if len(self.sums) else self.order - 1
         return self.multiply(np.full_like(a, minus), a)
 
     def inverse(self, a: Integers) -> Integers:
-        """Return 1/a as a^(q−2), by as many products whatever a is."""
+        """Return 1/a as a^(q−2), which takes the same number of products for every a."""
         result = np.ones_like(a)
         for bit in bin(self.order - 2)[2:]:
             result = self.multiply(result, result)
@@ -302,7 +290,7 @@ class Field:
 
 @lru_cache(maxsize=8)
 def field_of(order: int) -> Field:
-    """Return the field of this order, made once."""
+    """Return the field of this order, which is built once."""
     return Field(order)
 
 
@@ -316,13 +304,13 @@ def _tables(q: int, prime: int, polynomial: int) -> tuple[Integers, Integers]:
     for i in range(n):
         for j in range(n):
             product[..., i + j] += np.multiply.outer(digits[:, i], digits[:, j])
-    for i in range(2 * n - 2, n - 1, -1):  # x^i is x^(i−n) times what the polynomial leaves of x^n
+    for i in range(2 * n - 2, n - 1, -1):  # x^i is x^(i−n) times the remainder of x^n
         product[..., i - n : i] -= product[..., i, None] * modulus[:n]
     return (digits[:, None] + digits) % prime @ powers, product[..., :n] % prime @ powers
 
 
 def _check_order(order: object, k: int) -> int:
-    """Return the order of a field that is known, and whose geometry with k points is not too large; or ValueError."""
+    """Return the order of a field if we have it and its geometry of k points is not too large, or raise ValueError."""
     allowed = f"a prime below {MAX_ORDER:,}, or {', '.join(map(str, _POLYNOMIALS))}"
     try:
         value = check_integer(order, "order", 2, MAX_ORDER)
@@ -337,7 +325,7 @@ def _check_order(order: object, k: int) -> int:
 
 
 def _best_order(k: int, epsilon: float) -> int:
-    """Return the order with the smallest squared error for even shares, the worst case, of those with little work."""
+    """Return the default order; see `ProjectiveGeometryResponse`."""
     odds = math.exp(epsilon)
     # Orders far above e^ε + 1 are worse, and the first prime of at least K − 1 has randomized response already.
     most = int(min(8 * (odds + 1), 2 * k + 2, MAX_ORDER))
@@ -356,7 +344,7 @@ def _best_order(k: int, epsilon: float) -> int:
 
 
 def _even_error(k: int, epsilon: float, q: int, t: int) -> float:
-    """Return n times the summed variance of the best estimate at even shares, from the K first points that are used."""
+    """Return n times the summed variance of the best estimate at even shares, if the first K points are categories."""
     gain = math.expm1(epsilon)
     weight = 1 / (_n_points(q, t - 1) * gain + _n_points(q, t))
     return _inverse_trace(k, q, t, 1.0, gain / k) / (weight * gain**2)
@@ -365,18 +353,18 @@ def _even_error(k: int, epsilon: float, q: int, t: int) -> float:
 def _inverse_trace(k: int, q: int, t: int, base: float, slope: float) -> float:
     """Return the trace of the inverse of M = Σ_z 1_z 1_zᵀ/(base + slope·|z|), on vectors whose sum is zero.
 
-    z are the hyperplanes, each a set of the first k points. These points are P = (0, …, 0, 1), the other q points of
-    each of L lines through P, and B points of one line more, the last. Seen from P, the L lines are the first L points
-    of the geometry with one coordinate less. A hyperplane without P has one point of every line. So M is
+    The sets z are the hyperplanes, restricted to the first k points. These points are P = (0, …, 0, 1), the other q
+    points of each of L lines through P, and B points of one more line, the last. Seen from P, the L lines are the first
+    L points of the geometry with one coordinate less. A hyperplane without P has one point of every line. So M is
 
-    - q^(t−2)/(base + slope·L) on vectors with the sum zero on each of the L lines, less what hyperplanes through one of
-      the B points have less weight: of that, the mean and the variance of its eigenvalues;
-    - q^(t−2)/(base + slope·(L+1)) on vectors with the sum zero on the last line;
+    - q^(t−2)/(base + slope·L) on vectors whose sum on each of the L lines is zero, less a correction, since hyperplanes
+      through one of the B points have less weight; of its eigenvalues we use the mean and the variance;
+    - q^(t−2)/(base + slope·(L+1)) on vectors whose sum on the last line is zero;
     - q times the M of the smaller geometry on vectors that are constant on each of the L lines;
-    - a matrix of the three directions that are left: the sum over the L lines, the sum over the last line, and P.
+    - a matrix of the three remaining directions: the sum over the L lines, the sum over the last line, and P.
 
-    Near the best order, the relative error is below 0.0002 with two and three coordinates. With more, where some counts
-    are taken as their means, it is about a thousandth from K = 100 on, and below a hundredth for any K.
+    Near the best order, the relative error is below 0.0002 with two and three coordinates. With more coordinates, some
+    counts are replaced with their means: it is about a thousandth from K = 100 on, and below a hundredth for any K.
     """
 
     def s(size: float) -> float:
@@ -393,8 +381,8 @@ def _inverse_trace(k: int, q: int, t: int, base: float, slope: float) -> float:
     coplanar = (lines - 1) * (q - 1) / (below - 2)  # of the other used lines, with a used line and the last
     variance = (here / q * loss) ** 2 * coplanar * rest * (q - rest) / (q - 1)
     result += (q - 1) * lines / mean * (1 + variance / mean**2)
-    # Hyperplanes through P, without the last line and with it: how many, the sum of their numbers of used lines, and of
-    # the squares of these. None has fewer than `least`: as if some had that, and all others equally many.
+    # Hyperplanes through P, without the last line and with it: how many there are, the sum of their numbers of used
+    # lines, and the sum of the squares. We assume that some have `least`, the fewest, and all others equally many.
     sums = lines * np.array([lower, lower + (lines - 1) * least])
     with_last = lines * np.array([least, least + coplanar * least + (lines - 1 - coplanar) * _n_points(q, t - 4)])
     kinds = []

@@ -1,4 +1,4 @@
-"""A question as published to devices: a small JSON text that a device checks before it answers."""
+"""A question as it is published to devices: a small JSON text that a device checks before it answers."""
 
 import json
 from collections.abc import Mapping
@@ -68,11 +68,11 @@ class PublishedQuestion:
     def to_json(self) -> str:
         """Return the text to publish: number, settings of the mechanism, labels, subset if there is one, and odds.
 
-        The odds are the integers, in units of 2⁻⁶⁴, that stand for e^ε in the weights that a device draws against.
-        Devices that are not written in Python (`adobest_pp.device`) draw against them, and audit them before.
+        The odds are the integers, in units of 2⁻⁶⁴, that stand for e^ε in the weights that a device draws from. Devices
+        that are not written in Python (`adobest_pp.device`) audit these integers and draw with them.
 
-        Raise ValueError for a mechanism that devices do not know from a text, or if they would refuse the question for
-        its size (see `read_question`).
+        Raise ValueError if devices cannot read the mechanism from a text, or if the question is too large for them (see
+        `read_question`).
         """
         settings = self.mechanism.settings()
         _check_kind(settings)
@@ -88,7 +88,7 @@ class PublishedQuestion:
 
 
 def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
-    """Read a published question on a device. If it raises ValueError, the device must not answer.
+    """Read a published question on a device. If this raises ValueError, the device must not answer.
 
     Whatever the text, reading takes less than a second and 100 MB: a question has at most 1,000,000 bytes, 20,000
     categories (5,000 with a subset), and 300,000 sets times categories.
@@ -98,12 +98,12 @@ def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
     text : str or bytes
         The text that the collector published.
     epsilon : float
-        The budget that the person has agreed to. The device itself holds the question to it.
+        The budget that the person has agreed to. The device itself makes sure that the question keeps it.
 
     Returns
     -------
     PublishedQuestion
-        It has passed the exact audit. Answer with ``question.privatize(x)``.
+        A question that has passed the exact audit. Answer with ``question.privatize(x)``.
 
     Examples
     --------
@@ -155,14 +155,14 @@ def _parsed(text: Any) -> dict[str, Any]:
 
 
 def _check_kind(settings: Any) -> None:
-    """Raise ValueError for a mechanism that is not asked by a text."""
+    """Raise ValueError for a mechanism that cannot be published as a text."""
     kind = settings.get("mechanism") if isinstance(settings, dict) else None
     if kind not in ASKABLE:
         raise ValueError(f"question must use {', '.join(ASKABLE[:-1])} or {ASKABLE[-1]}, got {brief(kind)}")
 
 
 def _check_subset(subset: Any, mechanism: Mechanism) -> tuple[int, ...] | None:
-    """Return the subset of a text in increasing order, None if there is none; raise ValueError if it must not be so."""
+    """Return the subset of a text in increasing order, None if there is none, or raise ValueError."""
     if not mechanism.publishes_subset and subset is None:
         return None
     if not mechanism.publishes_subset or not isinstance(subset, list) or any(type(each) is not int for each in subset):

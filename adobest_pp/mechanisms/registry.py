@@ -1,13 +1,13 @@
-"""Mechanisms by name, and their settings from text and files of others.
+"""Mechanisms by name, and how to read their settings from text and files of other people.
 
-A mechanism of your own is known after ``register``. What a person types (a command, a study, code) may also name it as
+A mechanism of your own is known after ``register``. A person (in a command, a study or code) may also name it as
 ``module:Class``, or by an entry point of the group ``adobest_pp.mechanisms``: its module is imported and the class
 registered. Reading a file never imports anything, not even an entry point: Python also finds packages in the current
 folder, which may have come with the file.
 
-Reading a question or the settings in a file must not cost much more than its length: a few bytes must not ask for
-gigabytes. So the work is bounded, not only the number of categories. Constructors have the same bounds as readers:
-whatever can be built and written can be read again.
+The cost of reading a question or the settings in a file must not be out of proportion to its length: a few bytes must
+not take gigabytes. So the work is bounded, not only the number of categories. Constructors have the same bounds as
+readers, so whatever can be built and written can be read again.
 """
 
 import inspect
@@ -50,13 +50,13 @@ _HOMES = {
     "Crosswise": "classical",
     "Kuk": "classical",
 }
-# Composed of other mechanisms: files name it, but nobody builds it by name and settings.
+# Mechanisms made of others: files name them, but nobody builds them by name and settings.
 _COMPOSED = {"Memoized": "memoized", "Mixed": "mixed"}
 _OTHERS: dict[str, type[Mechanism]] = {}
 
 
 def register[M: type[Mechanism]](mechanism: M) -> M:
-    """Make a mechanism class known by its name; use it as a decorator."""
+    """Make a mechanism class known by its name. Use it as a decorator."""
     name = mechanism.__name__
     before = _OTHERS.get(name)
     if name in _HOMES | _COMPOSED or (before is not None and before.__module__ != mechanism.__module__):
@@ -85,7 +85,7 @@ def find_mechanism(name: str) -> type[Mechanism]:
     for known in (*_HOMES, *_COMPOSED, *_OTHERS):
         if plain_name(known) == wanted:
             return _known(known)
-    # Last, because it reads the metadata of every installed package: twenty milliseconds.
+    # Entry points come last: reading the metadata of every installed package takes 20 ms.
     for point in entry_points(group=GROUP):
         if plain_name(point.name) == wanted:
             return _registered(_checked(point.load(), point.name))
@@ -96,7 +96,7 @@ def find_mechanism(name: str) -> type[Mechanism]:
 
 
 def _known(name: str) -> type[Mechanism]:
-    """Return a class of ours or a registered one by its exact name; import nothing but our own modules."""
+    """Return a class of ours or a registered one by its exact name. Only our own modules are imported."""
     if name in _OTHERS:
         return _OTHERS[name]
     return _imported(f"adobest_pp.mechanisms.{(_HOMES | _COMPOSED)[name]}:{name}")
@@ -175,18 +175,18 @@ def _checked(found: Any, name: str) -> type[Mechanism]:
 
 
 def plain_name(name: object) -> str:
-    """Return what all spellings of a name have in common: ``subsetselection`` for ``SubsetSelection``."""
+    """Return what all spellings of a name have in common, such as ``subsetselection`` for ``SubsetSelection``."""
     return str(name).lower().replace("_", "").replace("-", "")
 
 
-# Text and files of others.
+# Text and files of other people.
 
 
 def loads(text: str | bytes | bytearray) -> Any:
     """Return the content of a JSON text, or raise ValueError.
 
-    It refuses a key that occurs twice in one object (readers differ on which value counts), integers of more than
-    `MAX_DIGITS` digits, NaN and infinity, and deep nesting.
+    Not allowed are a key that occurs twice in one object (readers differ on which value counts), integers of more than
+    `MAX_DIGITS` digits, NaN, infinity and deep nesting.
     """
     try:
         return json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_constant)

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import (
-    as_numbers,
     check_epsilon,
     check_integer,
     check_kappa,
     check_n_categories,
+    check_numbers,
     check_subset,
 )
 from adobest_pp._text import brief, by_label
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, set_rows, unique_rows
-from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published, drawing_with
 from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight, log_upper_bound, randomized_response
 from adobest_pp.mechanisms.registry import MAX_BUDGETS
 
@@ -52,10 +52,8 @@ class RRRR(Mechanism):
 
     Parameters
     ----------
-    n_categories : int
-        Number of categories K, at least 2.
-    epsilon : float
-        Privacy budget of one answer.
+    n_categories, epsilon
+        As in `SRR`.
     kappa : float, default 0.9
         Share of the budget that is spent inside the subset, ε₁ = κε, in (0, 1]. ε₂ is the largest that keeps ε.
 
@@ -128,13 +126,10 @@ class RRRR(Mechanism):
         """
         k = check_integer(n_categories, "n_categories", 2, MAX_BUDGETS)
         first = check_epsilon(epsilon1, "epsilon1", allow_zero=True)
-        try:
-            numbers = float(epsilon2) if isinstance(epsilon2, Fraction) else by_label(epsilon2, None, "epsilon2")
-            array = as_numbers(numbers, "fiu")
-        except TypeError:
-            array = np.empty((0, 0))
+        allowed = f"one number, or one for each of the {k} subset sizes"
+        numbers = float(epsilon2) if isinstance(epsilon2, Fraction) else by_label(epsilon2, None, "epsilon2")
+        array = check_numbers(numbers, "fiu", "epsilon2", allowed)
         if array.shape not in ((), (k,)):
-            allowed = f"one number, or one for each of the {k} subset sizes"
             raise ValueError(f"epsilon2 must be {allowed}, got {brief(epsilon2)}")
         second = tuple(
             check_epsilon(value, "epsilon2", allow_zero=True) for value in np.broadcast_to(array, k).tolist()
@@ -147,7 +142,7 @@ class RRRR(Mechanism):
 
     @cached_property
     def coefficients(self) -> Coefficients:
-        """The distinct probabilities for every subset size. Matrices, likelihood and utilities need nothing else."""
+        """The distinct probabilities for every subset size, from which matrices, likelihood and utilities follow."""
         size = np.arange(self.n_categories)
         rest = self.n_categories - size
         e1 = math.exp(self.epsilon1)
@@ -183,7 +178,7 @@ class RRRR(Mechanism):
         inside = subset[x]
         position = np.where(inside, rank[x], k)
 
-        # A device makes both draws for everybody: the time that one takes would reveal who is inside.
+        # A device makes both draws for everybody. If it made only one, its time would reveal who is inside.
         drawn = np.flatnonzero(~inside | source.on_device)
         extra = source.below(c, x.size)
         randomized = extra.copy()
@@ -212,14 +207,14 @@ class RRRR(Mechanism):
                 yield AuditCase(size, everyone, everyone, self.exact_weights(subset))
 
     def evidence(self, answers: Answers, published: Published) -> tuple[Evidence, Integers]:
-        """Return rows that differ in the set, or for answers inside it only in its size."""
+        """Return rows for each set. Answers inside their set need only its size."""
         k = self.n_categories
         codes, code_of = np.unique(published.row * k + answers, return_inverse=True)
         index, answer = codes // k, codes % k
         size = published.subsets.sum(axis=1)[index]
         free = published.subsets[index, answer] | (size == 0)
 
-        # Rows without a set come first. A set is needed only if some answer is outside of it.
+        # Rows without a set come first. A set is needed only if some answer is outside it.
         needed = np.zeros(len(published.subsets), dtype=bool)
         needed[index[~free]] = True
         packed = np.packbits(published.subsets[needed], axis=1)
@@ -230,8 +225,8 @@ class RRRR(Mechanism):
         _, first, row_of_code = np.unique(keys, return_index=True, return_inverse=True)
         row_of = row_of_code[code_of]
         base, own, inside = self._levels(size[first], set_index[first] >= 0)
-        rows = set_rows(row_of, base, own, inside, answer[first], set_index[first], packed[distinct], k)
-        return rows, row_of
+        levels = {"base": base, "own": own, "inside": inside}
+        return set_rows(row_of, set_index[first], k, packed[distinct], category=answer[first], **levels), row_of
 
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count each category inside and outside the published subset, and the answers inside it by its size.
@@ -271,7 +266,7 @@ class RRRR(Mechanism):
         return Counts(np.concatenate(observed).astype(np.float64), constant, slope, covariance)
 
     def _best_guess(self, theta: Floats, subset: Masks) -> float:
-        """Sum over the K answers: the truth is the answer, or else the most frequent category inside or outside S."""
+        # The best guess is the answer, or the most frequent category inside or outside S.
         inner, inner_own, outer, outer_own, cross = (column[subset.sum()] for column in self.coefficients)
         likeliest = np.max(theta[subset], initial=0.0)
         inside = np.maximum((inner + inner_own) * theta[subset], inner * theta.max())
@@ -281,16 +276,13 @@ class RRRR(Mechanism):
 
     def drawing(self) -> Drawing:
         """Draw with the coefficients for the size of the published subset."""
-        from adobest_pp.mechanisms.drawing import draw_category
-
-        return Drawing(draw_category, np.stack(self.coefficients))
+        return drawing_with("draw_category", np.stack(self.coefficients))
 
     def settings(self) -> dict[str, Any]:
         """Return plain values that build an equal mechanism."""
-        shared = {"mechanism": "RRRR", "n_categories": self.n_categories, "epsilon": self.epsilon}
         if self._budgets:
-            return shared | {"epsilon1": self._budgets[0], "epsilon2": list(self._budgets[1])}
-        return shared | {"kappa": self.kappa}
+            return self._settings_with(epsilon1=self._budgets[0], epsilon2=list(self._budgets[1]))
+        return self._settings_with(kappa=self.kappa)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> "RRRR":
@@ -308,12 +300,12 @@ class RRRR(Mechanism):
 
     @cached_property
     def _free_rank(self) -> Integers:
-        """For each subset size, the place of its rows without a set: by falling base, then by own."""
+        """For each subset size, the rank of its rows without a set: by falling base, then by own."""
         base, own, _ = self._levels(np.arange(self.n_categories), np.zeros(self.n_categories, dtype=bool))
         return np.asarray(np.unique(np.stack([-base, own], axis=1), axis=0, return_inverse=True)[1], dtype=np.int64)
 
     def _weights(self, inside: Masks, size: int) -> NDArray[np.object_]:
-        """Return the weights among some categories, given whether each is inside the subset of `size` categories."""
+        """Return W[y, x] for some categories; `inside` says which of them are in the subset of `size` categories."""
         rest = self.n_categories - size
         keep1, keep2 = self._keep1 if size else UNIT, self._keep2[size]
         total2 = keep2 + (rest - 1) * UNIT
@@ -325,7 +317,7 @@ class RRRR(Mechanism):
         return weights
 
     def _size_cases(self) -> Iterator[AuditCase]:
-        # Two categories inside and three outside cover every case of the table in docs/math.md, section 1.
+        # Two categories inside and three outside cover every entry of the table in docs/math.md, section 1.
         for size in range(self.n_categories):
             candidates = [0, 1][:size] + list(range(size, min(size + 3, self.n_categories)))
             weights = self._weights(np.array(candidates) < size, size)
@@ -337,7 +329,7 @@ class RRRR(Mechanism):
         for size in range(self.n_categories):
             rest = self.n_categories - size
             keep1, keep2 = self._keep1 if size else UNIT, self._keep2[size]
-            # An answer outside the subset: its weight for its own category, for others outside, and for those inside.
+            # The weights of an answer outside the subset: for its category, for others outside, and for those inside.
             weights = [keep1 * keep2 * rest]
             weights += [keep1 * UNIT * rest] if rest > 1 else []
             weights += [UNIT * (keep2 + (rest - 1) * UNIT)] if size else []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories
+from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories, check_numbers
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Floats, Masks
 from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism, weights_by_support
@@ -43,7 +43,7 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
     Notes
     -----
-    An answer is the index of a set. Weights are rounded to integers. If that leaves the totals unequal, the odds are
+    An answer is the index of a set. Weights are rounded to integers. If the totals are then unequal, the odds are
     lowered just enough to keep ε exactly.
 
     References
@@ -92,9 +92,7 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
         share = np.array([weight * UNIT / total for weight in self.weights])
         return np.asarray(np.log(share[answers]))
 
-    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
-        """Return the Fisher information of θ in one answer, from the sets; see `Mechanism.information`."""
-        self._check_published(subset)
+    def _information(self, theta: Floats, subset: Masks) -> Floats:
         share = np.exp(self.log_weight(np.arange(len(self.sets))))
         return from_matrix(share[:, None] * (1 + math.expm1(self.log_odds) * self._masks), theta)
 
@@ -105,8 +103,7 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
     def settings(self) -> dict[str, Any]:
         """Return plain values that build an equal mechanism."""
-        shared = {"mechanism": "SetFamily", "n_categories": self.n_categories, "epsilon": self.epsilon}
-        return shared | {"sets": [list(members) for members in self.sets], "weights": list(self.weights)}
+        return self._settings_with(sets=[list(members) for members in self.sets], weights=list(self.weights))
 
     def _total(self, keep: int, inside: int) -> int:
         """Return the column sum of a category, if the sets that contain it have the total weight `inside`."""
@@ -114,7 +111,7 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
     def _check_balance(self) -> None:
         held = sum(map(len, self.sets))
-        # First, because K may be far larger than the number of members, and `_inside` has length K.
+        # This comes first because K may be far larger than the number of members, and `_inside` has length K.
         if 0 < held < self.n_categories:
             seen = {x for members in self.sets for x in members}
             missing = next(x for x in range(self.n_categories) if x not in seen)
@@ -211,14 +208,9 @@ def _row(each: Any) -> Any:
 
 def _check_weights(weights: Any, n_sets: int) -> tuple[int, ...]:
     allowed = f"{n_sets} positive numbers, one for each set"
-    values = list(weights) if isinstance(weights, Sequence) else weights
-    if isinstance(values, list) and values and all(type(value) is int for value in values):
-        integers = values
-    else:
-        try:
-            array = as_numbers(values, "fiu").astype(np.float64)
-        except TypeError:
-            raise ValueError(f"weights must be {allowed}, got {brief(weights)}") from None
+    integers = list(weights) if isinstance(weights, Sequence) else []
+    if not integers or any(type(value) is not int for value in integers):
+        array = check_numbers(weights, "fiu", "weights", allowed).astype(np.float64)
         if array.ndim != 1 or not (np.isfinite(array).all() and array.size and array.max() > 0):
             raise ValueError(f"weights must be {allowed}, got {brief(weights)}")
         unit = Fraction(1 << WEIGHT_BITS) / Fraction(float(array.max()))

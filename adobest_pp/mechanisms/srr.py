@@ -17,6 +17,7 @@ from adobest_pp.mechanisms.base import (
     Drawing,
     Mechanism,
     Published,
+    drawing_with,
     named_counts,
     weights_by_support,
 )
@@ -62,19 +63,14 @@ class SRR(Mechanism):
         return np.full((self.n_categories, self.n_categories), other) + own * np.eye(self.n_categories)
 
     def randomize(self, x: Integers, source: Source, subset: Masks) -> Integers:
-        """Keep the truth, or replace it by any other category."""
+        """Keep the truth, or replace it with any other category."""
         return randomized_response(source, x, self.n_categories, self._keep)
 
     def evidence(self, answers: Answers, published: Published) -> tuple[Evidence, Integers]:
         """Return one row for each category that occurs: base + own·θ[y]."""
         used, row_of = np.unique(answers, return_inverse=True)
-        n, (base, own) = used.size, self._levels
-        empty = np.zeros((0, -(-self.n_categories // 8)), dtype=np.uint8)
-        answer, no_set = used.astype(np.int64), np.full(n, -1)
-        rows = set_rows(
-            row_of, np.full(n, base), np.full(n, own), np.zeros(n), answer, no_set, empty, self.n_categories
-        )
-        return rows, row_of
+        base, own = self._levels
+        return set_rows(row_of, np.full(used.size, -1), self.n_categories, base=base, own=own, category=used), row_of
 
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count each category."""
@@ -82,7 +78,7 @@ class SRR(Mechanism):
         return named_counts(self, len(answers), observed, theta, listed)
 
     def _best_guess(self, theta: Floats, subset: Masks) -> float:
-        """Sum over the K answers: the support set of each is one category."""
+        # The support set of an answer is one category.
         first = np.full(self.n_categories, 1 / self.n_categories)
         weight = self.n_categories * self._levels[0]
         return guess_from_sets(np.sort(theta)[::-1], math.exp(self.epsilon), first, weight)
@@ -94,11 +90,9 @@ class SRR(Mechanism):
 
     def drawing(self) -> Drawing:
         """Draw as RRRR does with an empty subset, which uses the outer coefficients only."""
-        from adobest_pp.mechanisms.drawing import draw_category
-
         coefficients = np.zeros((5, self.n_categories))
         coefficients[2], coefficients[3] = self._levels
-        return Drawing(draw_category, coefficients)
+        return drawing_with("draw_category", coefficients)
 
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[y, x] that the production path draws from; columns have equal sums."""

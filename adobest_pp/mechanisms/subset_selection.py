@@ -18,6 +18,7 @@ from adobest_pp.mechanisms.base import (
     ExtremalMechanism,
     Published,
     check_few_outputs,
+    drawing_with,
     rows_of,
     weights_by_support,
 )
@@ -26,21 +27,20 @@ from adobest_pp.mechanisms.guessing import guess_from_sets
 from adobest_pp.mechanisms.information import from_sets_of_size
 
 _ROWS_AT_ONCE = 1 << 16
+# The most listed categories that a check of fit pairs.
 _MOST_PAIRED = 40
 
 
 @dataclass(frozen=True, init=False)
 class SubsetSelection(ExtremalMechanism):
-    """Subset selection, the minimax-optimal mechanism when nothing is known about θ [1]_.
+    """Subset selection, the minimax-optimal mechanism if nothing is known about θ [1]_.
 
     The answer is a set of d categories. Every set that contains the truth is e^ε times as likely as any other set.
 
     Parameters
     ----------
-    n_categories : int
-        Number of categories K, at least 2.
-    epsilon : float
-        Privacy budget of one answer.
+    n_categories, epsilon
+        As in `SRR`.
     size : int, optional
         Number d of categories in an answer, 1 … K−1. The default minimizes the worst-case squared error; it is near
         K/(e^ε+1).
@@ -60,6 +60,8 @@ class SubsetSelection(ExtremalMechanism):
     n_categories: int
     epsilon: float
     size: int
+    answer_columns = ("answer",)  # an answer is a set
+    _people_at_once = _ROWS_AT_ONCE
 
     def __init__(self, n_categories: int, epsilon: float, size: int | None = None) -> None:
         k, budget = check_n_categories(n_categories), check_epsilon(epsilon)
@@ -76,14 +78,12 @@ class SubsetSelection(ExtremalMechanism):
         check_few_outputs(self)
         return np.array(list(combinations(range(self.n_categories), self.size)), dtype=np.int64)
 
-    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
-        """Return the information of one answer, summed over all sets of its size; see `Mechanism.information`."""
-        self._check_published(subset)
+    def _information(self, theta: Floats, subset: Masks) -> Floats:
         weight = 1 / (1 + math.expm1(self.epsilon) * self.size / self.n_categories)
         return from_sets_of_size(theta, math.expm1(self.epsilon), self.size, weight)
 
     def _best_guess(self, theta: Floats, subset: Masks) -> float:
-        """Sum over all sets of d categories: C(K−r, d−1) of them begin at place r."""
+        # Of the sets of d categories, C(K−r, d−1) begin at place r.
         k, d, place = self.n_categories, self.size, np.arange(1, self.n_categories)
         first = d / k * np.cumprod(np.append(1.0, np.maximum(k - place - d + 1, 0) / (k - place)))
         weight = 1 / (1 + math.expm1(self.epsilon) * d / k)
@@ -93,11 +93,6 @@ class SubsetSelection(ExtremalMechanism):
     def answer_dims(self) -> dict[str, int]:
         """An answer lists its d members."""
         return {"member": self.size}
-
-    @property
-    def answer_columns(self) -> tuple[str, ...]:
-        """One column, since an answer is a set."""
-        return ("answer",)
 
     @property
     def answer_type(self) -> np.dtype[Any]:
@@ -134,10 +129,10 @@ class SubsetSelection(ExtremalMechanism):
         return np.full(len(sizes), self._log_weight)
 
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
-        """Count answers that contain a listed category, two neighbors in the list, or the likeliest and another.
+        """Count answers with a listed category, with two neighbors in the list, or with the likeliest and another.
 
-        Some θ fits almost any counts of single categories, so they alone test little. Of a long list, only some
-        categories are paired.
+        Almost any counts of single categories fit some θ, so they alone test little. If the list is long, only some of
+        its categories are paired.
         """
         n, k, d = len(answers), self.n_categories, self.size
         pairs = _pairs(listed, int(theta.argmax()))
@@ -163,12 +158,8 @@ class SubsetSelection(ExtremalMechanism):
         mass = numbers @ theta
         joint = constant[both] + slope[both] * (mass[:, None] + mass - (numbers * theta) @ numbers.T)
         single = constant[sizes] + slope[sizes] * mass
-        return Counts(
-            observed.astype(np.float64),
-            n * constant[sizes],
-            n * slope[sizes][:, None] * masks,
-            n * (joint - np.outer(single, single)),
-        )
+        covariance = n * (joint - np.outer(single, single))
+        return Counts(observed.astype(np.float64), n * constant[sizes], n * slope[sizes][:, None] * masks, covariance)
 
     def naming(self) -> tuple[float, float]:
         """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""
@@ -177,11 +168,9 @@ class SubsetSelection(ExtremalMechanism):
         return own, (d - own) / (k - 1)
 
     def drawing(self) -> Drawing:
-        """Draw the truth, whether the set holds it, and the rest of the set."""
-        from adobest_pp.mechanisms.drawing import draw_set
-
+        """Draw the truth, whether the set contains it, and the rest of the set."""
         weight = self.size * math.exp(self.epsilon)
-        return Drawing(draw_set, np.array([[weight / (weight + self.n_categories - self.size), self.size]]))
+        return drawing_with("draw_set", [[weight / (weight + self.n_categories - self.size), self.size]])
 
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[z, x] that the production path draws from; columns have equal sums."""
@@ -207,10 +196,6 @@ class SubsetSelection(ExtremalMechanism):
         mask[rows[:, None], others + (others >= x[:, None])] = rest
         mask[rows, x] = contains
         return np.nonzero(mask)[1].reshape(x.size, d)
-
-    @property
-    def _people_at_once(self) -> int:
-        return _ROWS_AT_ONCE
 
     @property
     def _log_weight(self) -> float:

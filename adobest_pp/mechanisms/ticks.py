@@ -1,9 +1,9 @@
 """Several ticks: a person ticks any of many options, and one budget covers the whole set.
 
-Two people may differ in every option, so the budget is shared by the options that are asked. Asking each person about
-all K options at ε/K each gives K² times the variance of one option at ε, if ε is small; asking about one option, drawn
-at random, at all of ε gives K times. So each person is asked about `n_asked` options, drawn at random whatever the
-ticks are, and each of these ticks is randomized with ε/`n_asked`.
+Two people may differ in every option, so the options that are asked share the budget. If ε is small, asking each person
+about all K options at ε/K each gives K² times the variance of one option at ε. Asking about one random option with all
+of ε gives K times. So each person is asked about `n_asked` options, drawn at random and independently of the ticks, and
+each of these ticks is randomized with ε/`n_asked`.
 """
 
 import math
@@ -22,7 +22,7 @@ from adobest_pp.mechanisms.exact import UNIT, exp_bounds, exp_weight, source_of,
 from adobest_pp.mechanisms.privacy import Audit, audit_row
 from adobest_pp.mechanisms.srr import SRR
 
-# In the place of a tick: the person was not asked about this option.
+# Stands for an option that the person was not asked about.
 NOT_ASKED = -1
 MAX_OPTIONS = 1000
 
@@ -38,13 +38,13 @@ class Ticks:
     epsilon : float
         Privacy budget of all ticks of a person together.
     n_asked : int, optional
-        About how many options a person is asked. The default has the least variance for options that half of the
+        How many options a person is asked about. The default has the least variance for options that half of the
         people tick: 1 if ε is small, all if it is large.
 
     Attributes
     ----------
     tick : SRR
-        What each tick that is asked is randomized with: two categories, 0 for no and 1 for yes.
+        The mechanism of each tick that is asked about: two categories, 0 for no and 1 for yes.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class Ticks:
         Returns
         -------
         array of int, of the same shape
-            1 for yes, 0 for no, both randomized, and −1 for options that were not asked.
+            1 for yes and 0 for no, both randomized, and −1 for options that were not asked about.
         """
         bits = self._check_private(x)
         rows, source = np.atleast_2d(bits), source_of(rng)
@@ -90,7 +90,7 @@ class Ticks:
         return np.where(asked, ticked, NOT_ASKED).reshape(bits.shape)
 
     def audit(self) -> Audit:
-        """Return the exact loss: that of two sets that differ in all the options that are asked."""
+        """Return the exact loss between two sets that differ in all the options that are asked."""
         case = AuditCase(
             self.n_asked,
             [(1,) * self.n_asked],
@@ -104,11 +104,11 @@ class Ticks:
         allowed = f"rows of {self.n_options} numbers, 0 or 1 for the {self.n_asked} options that were asked, else -1"
         rows = rows_of(answers, self.n_options, allowed).astype(np.int64)
         if rows.size and (rows.min() < NOT_ASKED or rows.max() > 1 or ((rows >= 0).sum(axis=1) != self.n_asked).any()):
-            raise ValueError(f"answers must be {allowed}, got others")
+            raise ValueError(f"answers must be {allowed}, got other rows")
         return rows
 
     def by_option(self, answers: ArrayLike) -> list[Integers]:
-        """Return the answers to each option, of the people who were asked about it: answers of `tick`.
+        """Return for each option the answers of the people who were asked about it, which are answers of `tick`.
 
         Examples
         --------
@@ -125,7 +125,7 @@ class Ticks:
         return [column[column != NOT_ASKED] for column in rows.T]
 
     def settings(self) -> dict[str, Any]:
-        """Return plain values that build equal ones: ``Ticks(**settings)``."""
+        """Return plain values that build an equal mechanism with ``Ticks(**settings)``."""
         return {"n_options": self.n_options, "epsilon": self.epsilon, "n_asked": self.n_asked}
 
     @cached_property
@@ -144,7 +144,7 @@ class Ticks:
 
 
 def _share(epsilon: float, n_asked: int) -> float:
-    """Return the largest float e at most ε/n with which n ticks keep ε exactly, as integers."""
+    """Return the largest float of at most ε/n with which n ticks keep ε in exact arithmetic."""
     share = epsilon / n_asked
     while Fraction(exp_weight(share), UNIT) ** n_asked > exp_bounds(epsilon)[0]:
         share = float(np.nextafter(share, 0.0))
@@ -152,7 +152,7 @@ def _share(epsilon: float, n_asked: int) -> float:
 
 
 def _best_number(n_options: int, epsilon: float) -> int:
-    """Return how many options to ask for the least variance of a share of one half, for a given number of people."""
+    """Return the number of options to ask for the least variance of a share of one half."""
 
     def variance(n_asked: int) -> float:
         return n_options / n_asked / math.tanh(epsilon / n_asked / 2) ** 2

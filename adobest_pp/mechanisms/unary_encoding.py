@@ -1,11 +1,10 @@
-"""Unary encoding: one bit for each category, each flipped on its own (basic RAPPOR, and the optimized variant)."""
+"""Unary encoding: one bit for each category, each randomized on its own (basic RAPPOR and the optimized variant)."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,23 +19,13 @@ from adobest_pp.mechanisms.base import (
     ExtremalMechanism,
     Published,
     check_few_outputs,
+    drawing_with,
     named_counts,
     rows_of,
 )
 from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight
 from adobest_pp.mechanisms.guessing import guess_from_sets
 from adobest_pp.mechanisms.information import from_independent_sets
-
-_ROWS_AT_ONCE = 1 << 14
-
-
-class _Odds(NamedTuple):
-    """Integer odds: truth_one : truth_zero that the bit of the truth is 1, other_one : other_zero for other bits."""
-
-    truth_one: int
-    truth_zero: int
-    other_one: int
-    other_zero: int
 
 
 @dataclass(frozen=True)
@@ -45,10 +34,8 @@ class UnaryEncoding(ExtremalMechanism):
 
     Parameters
     ----------
-    n_categories : int
-        Number of categories K, at least 2.
-    epsilon : float
-        Privacy budget of one answer.
+    n_categories, epsilon
+        As in `SRR`.
     kind : {"optimized", "symmetric"}
         Optimized (OUE): the bit of the truth is 1 with probability ½, the others with 1/(e^ε+1). Symmetric (SUE, as in
         basic RAPPOR): every bit is correct with probability e^(ε/2)/(e^(ε/2)+1).
@@ -78,6 +65,9 @@ class UnaryEncoding(ExtremalMechanism):
     n_categories: int
     epsilon: float
     kind: str = "optimized"
+    answer_columns = ("answer",)  # an answer is a set
+    answer_type = np.dtype(np.uint8)
+    _people_at_once = 1 << 14
 
     def __post_init__(self) -> None:
         self._set(n_categories=check_n_categories(self.n_categories), epsilon=check_epsilon(self.epsilon))
@@ -94,14 +84,11 @@ class UnaryEncoding(ExtremalMechanism):
         check_few_outputs(self)
         return np.array(list(product((0, 1), repeat=self.n_categories)), dtype=np.int64)
 
-    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
-        """Return the information of one answer, whose bits are independent; see `Mechanism.information`."""
-        self._check_published(subset)
+    def _information(self, theta: Floats, subset: Masks) -> Floats:
         truth, other = self._probabilities
         return from_independent_sets(theta, math.expm1(self.epsilon), other, (1 - truth) / (1 - other))
 
     def _best_guess(self, theta: Floats, subset: Masks) -> float:
-        """Sum over all rows of bits, which are independent."""
         truth, other = self._probabilities
         first = other * (1 - other) ** np.arange(self.n_categories, dtype=np.float64)
         return guess_from_sets(np.sort(theta)[::-1], math.exp(self.epsilon), first, (1 - truth) / (1 - other))
@@ -111,16 +98,6 @@ class UnaryEncoding(ExtremalMechanism):
         """An answer has one bit for each category."""
         return {"category": self.n_categories}
 
-    @property
-    def answer_columns(self) -> tuple[str, ...]:
-        """One column, since an answer is a set."""
-        return ("answer",)
-
-    @property
-    def answer_type(self) -> np.dtype[Any]:
-        """The integer type that answers are stored in."""
-        return np.dtype(np.uint8)
-
     def check_answers(self, answers: ArrayLike) -> Answers:
         """Return rows of K zeros and ones, or raise ValueError."""
         rows = rows_of(answers, self.n_categories, f"rows of {self.n_categories} zeros and ones")
@@ -129,22 +106,19 @@ class UnaryEncoding(ExtremalMechanism):
         return rows.astype(np.uint8, copy=False)
 
     def randomize(self, x: Integers, source: Source, subset: Masks) -> Bits:
-        """Draw every bit by itself."""
-        odds, shape = self._odds, (x.size, self.n_categories)
-        # Both kinds of bit are drawn for every category, so that the work does not depend on x.
-        others = source.bernoulli(odds.other_one, odds.other_one + odds.other_zero, x.size * self.n_categories)
-        own = source.bernoulli(odds.truth_one, odds.truth_one + odds.truth_zero, x.size)
+        """Draw every bit independently."""
+        (truth_one, truth_zero), (other_one, other_zero) = self._odds
+        # A bit of either kind is drawn for everybody and every category, so that the work does not depend on x.
+        others = source.bernoulli(other_one, other_one + other_zero, x.size * self.n_categories)
+        own = source.bernoulli(truth_one, truth_one + truth_zero, x.size)
+        shape = (x.size, self.n_categories)
         bits = np.where(np.arange(self.n_categories) == x[:, None], own[:, None], others.reshape(shape))
         return bits.astype(np.uint8)
 
-    @property
-    def _people_at_once(self) -> int:
-        return _ROWS_AT_ONCE
-
     def audit_cases(self) -> Iterator[AuditCase]:
         """Yield the only case: an answer with a bit that is 1 and one that is 0, and their categories."""
-        odds = self._odds
-        weights = [[odds.truth_one * odds.other_zero, odds.truth_zero * odds.other_one]]
+        (truth_one, truth_zero), (other_one, other_zero) = self._odds
+        weights = [[truth_one * other_zero, truth_zero * other_one]]
         yield AuditCase(0, ["1 0 …"], [0, 1], np.array(weights, dtype=object))
 
     def support(self, answers: Answers) -> Masks:
@@ -171,10 +145,8 @@ class UnaryEncoding(ExtremalMechanism):
         return self._probabilities
 
     def drawing(self) -> Drawing:
-        """Draw every bit by itself."""
-        from adobest_pp.mechanisms.drawing import draw_bits
-
-        return Drawing(draw_bits, np.array([self._probabilities]))
+        """Draw every bit independently."""
+        return drawing_with("draw_bits", [self._probabilities])
 
     @property
     def _probabilities(self) -> tuple[float, float]:
@@ -184,8 +156,9 @@ class UnaryEncoding(ExtremalMechanism):
         return 1 / (math.exp(-self.epsilon / 2) + 1), 1 / (math.exp(self.epsilon / 2) + 1)
 
     @cached_property
-    def _odds(self) -> _Odds:
+    def _odds(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The integer odds one : zero of the bit of the truth, and of any other bit."""
         if self.kind == "optimized":
-            return _Odds(1, 1, UNIT, exp_weight(self.epsilon))
+            return (1, 1), (UNIT, exp_weight(self.epsilon))
         half = exp_weight(self.epsilon / 2)
-        return _Odds(half, UNIT, UNIT, half)
+        return (half, UNIT), (UNIT, half)

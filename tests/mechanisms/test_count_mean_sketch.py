@@ -30,9 +30,10 @@ def test_it_is_randomized_response_on_a_public_hash(k, functions, values, monkey
     np.testing.assert_allclose((weights / weights.sum(axis=0)).astype(float), expected, rtol=1e-12)
     theta = np.random.default_rng(1).dirichlet(np.ones(k))
     np.testing.assert_allclose(mechanism.information(theta), (expected.T / (expected @ theta)) @ expected, rtol=1e-9)
-    # The counts if there are too many answers to count them all.
-    monkeypatch.setattr(count_mean_sketch, "MAX_COUNTED", 2 * values)
-    check_fit_counts(mechanism, [(y,) for y in range(functions * values)], expected)
+    # The counts if there are too many answers to count them all, or too many values of one function.
+    for most in (2 * values, values - 1):
+        monkeypatch.setattr(count_mean_sketch, "MAX_COUNTED", most)
+        check_fit_counts(mechanism, [(y,) for y in range(functions * values)], expected)
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(60, 0.5), (40, 1.0), (100, 2.0), (100, 4.0)])
