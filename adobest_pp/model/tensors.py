@@ -221,10 +221,8 @@ def pairs_log_likelihood(
     ----------
     theta : tensor, shape (G, K)
         Category probabilities, one row a group; where a row is off the simplex, its responses have −inf.
-    evidence : Evidence
-        Collapsed responses.
-    index : array of int, shape (n,)
-        The row of evidence of each response, from `Responses.evidence_index`.
+    evidence, index
+        As in `pointwise_log_likelihood`.
     group : array of int, shape (n,)
         The row of θ of each response.
     """
