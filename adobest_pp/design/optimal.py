@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from adobest_pp._checks import (
@@ -35,8 +35,9 @@ from adobest_pp._checks import (
 )
 from adobest_pp._numerics import zero_sum_basis
 from adobest_pp._text import brief
+from adobest_pp._types import Floats, Integers, Masks
 from adobest_pp.answers.responses import Responses
-from adobest_pp.design.set_families import FEW_SETS, GAP, Floats, Objective, Problem, best_family, variances_of
+from adobest_pp.design.set_families import FEW_SETS, GAP, Objective, Problem, best_family, variances_of
 from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.set_family import SetFamily
 from adobest_pp.mechanisms.subset_selection import SubsetSelection
@@ -256,7 +257,7 @@ def _check_numbers(given: ArrayLike, name: str, allowed: str) -> Floats:
     return array
 
 
-def _masks_of(start: SetFamily | SubsetSelection | None, k: int) -> NDArray[np.bool_]:
+def _masks_of(start: SetFamily | SubsetSelection | None, k: int) -> Masks:
     """Return the sets of a family; none for subset selection, which has too many."""
     if start is None or (isinstance(start, SubsetSelection) and start.n_categories == k):
         return np.zeros((0, k), dtype=bool)
@@ -370,7 +371,7 @@ class Question:
         }
 
 
-def round_ends(n_people: int, rounds: int) -> NDArray[np.int64]:
+def round_ends(n_people: int, rounds: int) -> Integers:
     """Return how many people have been asked by the end of each round. Rounds have equal sizes, up to rounding."""
     return np.arange(1, rounds + 1) * n_people // rounds
 

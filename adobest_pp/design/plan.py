@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._checks import (
     MAX_EPSILON,
@@ -27,6 +27,7 @@ from adobest_pp._checks import (
 from adobest_pp._dirichlet import ESTIMATE_PRIOR, draw_people
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief, check_labels, labels_of
+from adobest_pp._types import Floats
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.design.optimal import check_design_prior
@@ -46,8 +47,6 @@ from adobest_pp.intervals import covering_intervals, shortest_intervals
 
 if TYPE_CHECKING:
     import xarray as xr
-
-Floats = NDArray[np.float64]
 
 GIVEN = ("people", "epsilon", "half_width")
 # Beyond this many categories a design takes longer than a plan should, and is made only on request.
@@ -229,7 +228,7 @@ def _check_numbers(people: Any, epsilon: Any, half_width: Any) -> dict[str, Any]
     return numbers
 
 
-def _shares(theta: Any, categories: Any, seed: int, progressbar: bool) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+def _shares(theta: Any, categories: Any, seed: int, progressbar: bool) -> tuple[Floats, tuple[str, ...]]:
     """Return θ and its labels, or raise ValueError."""
     if isinstance(theta, Responses | Gathered):
         if categories is not None:
@@ -301,7 +300,7 @@ def _recommended(answers: "dict[str, PlanSolution]", found: str) -> tuple[str, s
     power = 0.5 if found == "people" else 1.0
     costs = {name: getattr(each, found) ** power for name, each in answers.items() if each.half_width > 0}
     if not costs:
-        return "", "No mechanism reaches this half-width with so many people: ask more of them."
+        return "", "No mechanism reaches this half-width with this many people: ask more people."
     words = {"people": "fewer people", "epsilon": "less of the budget", "half_width": "narrower intervals"}[found]
     fixed = {name: cost for name, cost in costs.items() if name != DESIGN} or costs
     least = min(fixed.values())
@@ -513,7 +512,8 @@ class Search:
                 if before is not None and abs(place - before[0]) > 0.05:
                     secant = (off - before[1]) / (place - before[0])
                     slope = min(max(secant, 2 * expected), 0.2 * expected)
-                moved = _moved(place, off, slope, bounds)
+                # Where a line of this slope is zero, within the bounds.
+                moved = min(max(place + min(max(-off / slope, -LONGEST), LONGEST), bounds[0]), bounds[1])
                 close = max(self.error, ERROR) if thorough else CLOSE
                 if abs(off) < close or abs(moved - place) < 1e-9 or (thorough and not left):
                     break
@@ -563,23 +563,8 @@ def _answer(
 
 def _unreachable(asked: PlanProblem) -> PlanSolution:
     """Return the plan with a mechanism that cannot do it."""
-    return PlanSolution(
-        asked.people or math.nan,
-        asked.epsilon or math.nan,
-        math.nan,
-        math.nan,
-        math.nan,
-        "unreachable",
-        math.inf,
-        math.inf,
-        math.nan,
-    )
-
-
-def _moved(place: float, off: float, slope: float, bounds: tuple[float, float]) -> float:
-    """Return where a line of this slope is zero, within the bounds and at most `LONGEST` away."""
-    step = min(max(-off / slope, -LONGEST), LONGEST)
-    return min(max(place + step, bounds[0]), bounds[1])
+    nan, inf = math.nan, math.inf
+    return PlanSolution(asked.people or nan, asked.epsilon or nan, nan, nan, nan, "unreachable", inf, inf, nan)
 
 
 def _budget(log_epsilon: float) -> float:

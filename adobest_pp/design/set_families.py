@@ -17,12 +17,11 @@ from functools import cached_property
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-Floats = NDArray[np.float64]
-Masks = NDArray[np.bool_]
+from adobest_pp._types import Floats, Masks
+from adobest_pp.mechanisms.projective_geometry_response import ProjectiveGeometryResponse, field_of
 
 MOST_STEPS = 60
 # The share of the way to the boundary that a step may go, and the most that a step may cut the mean complementarity.
@@ -546,19 +545,8 @@ def climb(pull, theta, prices, odds, members, found):  # type: ignore[no-untyped
 # and K. Talwar (2022), Private frequency estimation via projective geometry, ICML). The search starts with them.
 
 
-# For each order q = p^e: p, and the lower coefficients of an irreducible polynomial x^e + … over the integers modulo p.
-_FIELDS = {
-    2: (2, (0,)),
-    3: (3, (0,)),
-    4: (2, (1, 1)),
-    5: (5, (0,)),
-    7: (7, (0,)),
-    8: (2, (1, 1, 0)),
-    9: (3, (1, 0)),
-    11: (11, (0,)),
-    13: (13, (0,)),
-}
-ORDERS = tuple(_FIELDS)
+# The numbers of elements of the fields: primes and powers of primes.
+ORDERS = (2, 3, 4, 5, 7, 8, 9, 11, 13)
 
 
 def hyperplanes(k: int, order: int) -> Masks:
@@ -566,8 +554,7 @@ def hyperplanes(k: int, order: int) -> Masks:
 
     Each point is in equally many hyperplanes, and so is each pair of points.
     """
-    dimension = _dimension(k, order)
-    add, multiply = _tables(order)
+    dimension = ProjectiveGeometryResponse(k, 1.0, order).dimension
     points = np.array(
         [
             (0,) * lead + (1,) + rest
@@ -577,41 +564,9 @@ def hyperplanes(k: int, order: int) -> Masks:
     )
     # Neighboring points lie on common planes. In random order, the sets have more similar sizes.
     held = points[np.random.default_rng(order).permutation(len(points))[:k]]
-    products = np.zeros((len(points), k), dtype=np.int64)
-    for axis in range(dimension):
-        products = add[products, multiply[points[:, axis, None], held[None, :, axis]]]
-    return np.asarray(products == 0)
+    return np.asarray(field_of(order).dot(points[:, None], held) == 0)
 
 
 def n_hyperplanes(k: int, order: int) -> int:
     """Return the number of hyperplanes of that geometry, which is also its number of points."""
-    return _n_points(order, _dimension(k, order))
-
-
-def _dimension(k: int, order: int) -> int:
-    """Return how many coordinates a point needs."""
-    dimension = 2
-    while _n_points(order, dimension) < k:
-        dimension += 1
-    return dimension
-
-
-def _n_points(order: int, dimension: int) -> int:
-    """Return the number of points with this many coordinates; multiples are the same point."""
-    return sum(order**power for power in range(dimension))
-
-
-def _tables(order: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the tables of addition and multiplication; the digits of an element, base p, are its coefficients."""
-    p, lower = _FIELDS[order]
-    degree = len(lower)
-    digits = np.array([[element // p**i % p for i in range(degree)] for element in range(order)])
-    places = p ** np.arange(degree)
-    add = (digits[:, None] + digits[None]) % p @ places
-    multiply = np.zeros((order, order), dtype=np.int64)
-    for first, second in itertools.product(range(order), repeat=2):
-        product = np.convolve(digits[first], digits[second])
-        for power in range(len(product) - 1, degree - 1, -1):
-            product[power - degree : power] -= product[power] * np.array(lower)
-        multiply[first, second] = product[:degree] % p @ places
-    return add, multiply
+    return ProjectiveGeometryResponse(k, 1.0, order).n_outputs
