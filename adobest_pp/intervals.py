@@ -621,7 +621,7 @@ def largest(
     Parameters
     ----------
     theta, kind, var_name, responses
-        As of `summary`; the shares must be by category alone.
+        As in `summary`; the shares must be by category alone.
     k : int, default 10
         How many categories to list.
     probability : float, default 0.95
@@ -631,7 +631,7 @@ def largest(
     Returns
     -------
     xarray.Dataset
-        By category, the largest first: ``mean``, ``lower``, ``upper`` (and ``may_be_empty``) as of `summary`, but wide
+        By category, the largest first: ``mean``, ``lower``, ``upper`` (and ``may_be_empty``) as in `summary`, but wide
         enough for categories that were chosen because they look large; ``belongs``, the posterior probability that the
         category is among the k largest. ``rest``, ``rest_lower`` and ``rest_upper``: the share of all other categories.
         For covering intervals, ``rank_lower`` and ``rank_upper``, between which the rank of the category is: one that
@@ -769,7 +769,7 @@ def above(
     Parameters
     ----------
     theta, kind, var_name, responses
-        As of `summary`; the shares must be by category alone.
+        As in `summary`; the shares must be by category alone.
     threshold : float
         A share, such as 0.01; 0 for the categories that are surely not empty.
     error : float, default 0.05
@@ -781,7 +781,7 @@ def above(
     Returns
     -------
     xarray.Dataset
-        For each listed category, ``mean``, ``lower`` and ``upper`` as of `largest`, ``probability``, the posterior
+        For each listed category, ``mean``, ``lower`` and ``upper`` as in `largest`, ``probability``, the posterior
         probability that it is above the threshold, and for covering intervals the ``p_value`` of its test. The list
         may be empty.
 
@@ -878,7 +878,7 @@ def sums(
     Parameters
     ----------
     theta, probability, kind, var_name, responses
-        As of `summary`; the shares must be by category alone.
+        As in `summary`; the shares must be by category alone.
     groups : mapping, pandas Series, DataArray or sequence
         The group of each category: by its label, or in the order of the categories. Choose the groups before you see
         the answers, or by something else. Labels of other categories are ignored.
@@ -887,7 +887,7 @@ def sums(
     -------
     xarray.Dataset
         By group, in the order in which they first occur: ``mean``, ``lower``, ``upper`` and, for covering intervals,
-        ``may_be_empty`` as of `summary`; and how many ``categories`` it has.
+        ``may_be_empty`` as in `summary`; and how many ``categories`` it has.
 
     Notes
     -----

@@ -52,12 +52,12 @@ TRIFLE = 1e-5
 # Values that differ by less than this share are equal.
 TIE = 1e-3
 
-# Rounds: their default number. A family is asked if it is predicted to lower the summed error by at least this share;
-# variances count twice that, and the search stops at half of it.
+# Rounds: their default number. A family is asked if it is predicted to lower the summed error by at least this share,
+# which is twice that share of the variance; the search stops at half of that.
 ROUNDS, LEAST_GAIN, ROUND_GAP = 8, 0.005, 0.005
 # Draws behind a design, in each of two chains: enough for a covariance. And draws behind an estimate.
 CHAINS, DRAWS, DRAWS_PER_CATEGORY, TUNE, FINAL_DRAWS = 2, 250, 10, 300, 1000
-# Standard deviations below this share of the largest count as that much: nobody needs them smaller.
+# Standard deviations below this share of the largest count as this share: nobody needs them smaller.
 LEAST_SD = 0.01
 
 

@@ -31,7 +31,7 @@ WHEN = {
     "unary-encoding": "a collector that takes bits, as RAPPOR's",
     "local-hashing": "so many categories that a set is too long",
     "count-mean-sketch": "a collector with a few public hashes, as Apple's",
-    "rrrr": "as the paper; adapts, and tends to this",
+    "rrrr": "as in the paper; adapts, and tends to this",
     DESIGN: "people who can be asked in rounds",
 }
 PLANNED = tuple(WHEN)

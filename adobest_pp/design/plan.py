@@ -368,7 +368,7 @@ def non_private_unit(theta: Floats) -> float:
 
 
 def reliable_from(unit: Floats, theta: Floats, prior: Floats | str) -> float:
-    """Return from how many people the asymptotic half-width, `unit`/√n, is within 10 % of what exact inference gives.
+    """Return the least number of people for which the half-width `unit`/√n is within 10 % of that of exact inference.
 
     Intervals depend on the prior only if it prefers some categories.
     """

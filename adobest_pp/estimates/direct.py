@@ -118,7 +118,7 @@ def weighted_estimate(scores: Scores, weights: Floats, calibrated_by: Integers |
     weights : array of shape (n,)
         Weights, 0 for people outside the group.
     calibrated_by : array of int, shape (n, C), optional
-        The cells of C margins that the weights were adjusted to. What they explain is no error any more.
+        The cells of C margins that the weights were adjusted to. What they explain is no longer an error.
     """
     basis = zero_sum_basis(scores.near.size).T
     slope = np.tensordot(np.bincount(scores.kind, weights, minlength=len(scores.slopes)), scores.slopes, axes=1)

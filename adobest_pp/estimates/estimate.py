@@ -284,7 +284,7 @@ def _intervals(directs: Sequence[Direct], level: float) -> Floats:
     return np.asarray(covering_intervals(joined, level).reshape(2, len(directs), -1))
 
 
-# What people are, and what they weigh.
+# Groups, weights and margins.
 
 
 def _check_groups(groups: Any, n: int) -> dict[str, NDArray[np.object_]]:
@@ -417,7 +417,7 @@ def _check_margins(
             raise ValueError(f"{what} must have a share of every group, got none of {brief(absent)}")
         extra = [label for label in part if label not in known]
         if extra:
-            raise ValueError(f"{what} must be of groups with answers, got {brief(extra)}, of which nobody answered")
+            raise ValueError(f"{what} must be of groups with answers, got {brief(extra)}, in which nobody answered")
         if abs(values.sum() - 1) > ROUNDED:
             raise ValueError(f"{what} must be shares that sum to 1, got a sum of {values.sum():g}")
         place = {label: i for i, label in enumerate(known)}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The most cells of a table.
 MOST_CELLS = 400
-# Odds ratios beyond these are said to be as large, or as small, as can be.
+# Odds ratios beyond these are reported as zero or infinite.
 ODDS = (1e-4, 1e4)
 
 
@@ -149,7 +149,7 @@ def _table(first: Floats, second: Floats, weights: Floats) -> tuple[Floats, Floa
         terms = (first[part, :, None] * second[part, None, :] - mean).reshape(-1, k) * weights[part, None]
         covariance += terms.T @ terms
     covariance /= total**2
-    # Fewer people than cells say too little about how cells vary together.
+    # With fewer people than cells, the covariances of cells are unreliable.
     keep = n / (n + k)
     return mean.ravel(), keep * covariance + (1 - keep) * np.diag(np.diag(covariance))
 
@@ -175,7 +175,7 @@ def cramers_v(mean: Floats, covariance: Floats, shape: tuple[int, int], level: f
     most = min(shape) - 1
     estimate = math.sqrt(min(max(squares - noise, 0.0) / most, 1.0))
     unit, freedom = spread / noise, noise**2 / spread
-    # Beside chance alone, the sum of squares of a departure of this size varies as much as it does in its direction.
+    # Besides chance, the sum of squares varies as much as the departure does along its direction.
     unit = max(unit, along)
     tails = ((1 + level) / 2, (1 - level) / 2)
 
@@ -272,7 +272,7 @@ def _plackett(odds: float, row: Floats, column: Floats) -> Floats:
 def people_for_association(
     first: Mechanism, second: Mechanism, table: ArrayLike, power: float = 0.8, probability: float = PROBABILITY
 ) -> int:
-    """Return how many people must answer two questions to see that they go together.
+    """Return how many people must answer two questions to show that they go together.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def evidence_of(
     subsets : tensor, shape (V, K)
         The published subsets.
     by_person : bool, default False
-        Whether each answer has a θ of its own, so that nothing is gained by finding equal answers among data.
+        Whether each answer has a θ of its own. Then nothing is gained by finding equal answers among data.
     """
     try:
         known, row, masks = constant_fold([answers, index, subsets])
@@ -87,8 +87,8 @@ def _from_table(
 ) -> tuple[list[Any], TensorVariable]:
     """Return the rows of all possible answers under all published subsets, with the counts of those given.
 
-    One row more stands for what is no answer, whose probability is 0. Rows that nobody has given get the probability 1,
-    so that they add nothing.
+    One more row stands for invalid answers, whose probability is 0. Rows without answers get the probability 1, so that
+    they add nothing.
     """
     outputs, n_sets = mechanism.outputs(), len(masks)
     everything = Published(np.repeat(np.arange(n_sets), outputs.size), masks)
@@ -110,7 +110,7 @@ def _from_table(
 
 
 def _rows(answers: TensorVariable, index: TensorVariable, table: TensorVariable, other: Any) -> TensorVariable:
-    """Return the entry of the table of each answer, and `other` for what is not in it."""
+    """Return the entry of the table for each answer, and `other` for answers that are not in it."""
     n_sets, n_answers = table.shape[0], table.shape[1]
     inside = (answers >= 0) & (answers < n_answers) & (index >= 0) & (index < n_sets)
     found = table[pt.clip(index, 0, n_sets - 1), pt.clip(answers, 0, n_answers - 1)]
@@ -170,7 +170,7 @@ def _count_rows(answers, index, table, none):  # type: ignore[no-untyped-def]
 
 
 class CountRows(CompiledOp):
-    """The number of answers that each row of evidence has. What is no answer counts for the last row.
+    """The number of answers that each row of evidence has. Invalid answers count for the last row.
 
     Inputs are answers (n,), the row of the subset of each, (n,) or (1,), the table (V, m) of rows of evidence by subset
     and answer, and a zero for each row.

@@ -3,7 +3,7 @@
 A density is evaluated thousands of times with the same answers. Finding the distinct ones takes about ten nanoseconds
 for each person, which would be most of the time. So the compiled function keeps a copy of the table that it saw last,
 beside what it found. At each evaluation it compares the table with the copy, all of it, at the speed of memory: that is
-exact, whoever changed the table and wherever it lies.
+exact, whoever changed the table.
 
 Chains run in threads. So there are several places to remember, each behind a lock, and a thread takes one that is free.
 None waits for another; if all places are taken, the rows are found again.
@@ -27,9 +27,9 @@ PLACES = 16
 # What a place holds, in words of eight bytes: is it taken; where the table lies, its rows and the bytes of each; where
 # the copy lies, which is followed by the first of the distinct rows and by their counts; how many there are.
 TAKEN, SOURCE, ROWS, ROW_BYTES, COPY, FOUND, WORDS = range(7)
-# Tables of more bytes than that are not copied.
+# Larger tables, in bytes, are not copied.
 MOST_BYTES = 2**28
-# Bytes that are compared between two looks at the result.
+# Bytes that are compared before the result is looked at.
 BLOCK = 8192
 
 
@@ -205,7 +205,7 @@ def _release(typing_context, address):  # type: ignore[no-untyped-def]
 
 
 class DistinctRows(CompiledOp):
-    """Where each distinct row of a table (n, m) of integers first occurs, in this order, and how often it does."""
+    """The first place of each distinct row of a table (n, m) of integers, in this order, and how often it occurs."""
 
     kernels, version = (remembered_rows,), source_version(__file__)
 
@@ -226,7 +226,7 @@ class DistinctRows(CompiledOp):
 
 
 class RowNumbers(CompiledOp):
-    """Which of the distinct rows of a table (n, m), in the order of `DistinctRows`, each of its rows is."""
+    """The number of the distinct row that each row of a table (n, m) equals, in the order of `DistinctRows`."""
 
     kernels, version = (_row_numbers,), source_version(__file__)
 

@@ -38,7 +38,7 @@ def multinomial_logit(covariates: Any, coefficients: Any) -> TensorVariable:
     Parameters
     ----------
     covariates : array or pymc.Data of shape (n, P)
-        Public numbers, one row a person; centered and scaled they make sampling easier. None may be missing.
+        Public numbers, one row per person. Sampling is easier if they are centered and scaled. None may be missing.
     coefficients : tensor, shape (1 + P, K)
         The intercepts of the K categories first, then those of each covariate. A constant added to all K of a row
         changes nothing: use `zero_sum`, or fix those of one category at zero.
@@ -254,10 +254,10 @@ class LogitPullback(CompiledOp):
 
 # A multinomial logit and the likelihood of private answers as one PyTensor node: what a regression samples with.
 #
-# Nobody builds it. Where a model has `multinomial_logit`, or the softmax of a linear predictor, in `PrivateResponse`, a
-# rewrite replaces the density by this node.
+# Users do not build it. Where `PrivateResponse` has `multinomial_logit`, or the softmax of a linear predictor, a rewrite
+# replaces the density by this node.
 
-# The most numbers that the written out rows may have for each number of θ; with more, θ is made and the sets are used.
+# The largest size of the rows written out, relative to that of θ. Beyond it, θ is computed and the sets are used.
 MOST_ROWS = 0.25
 
 
@@ -338,7 +338,7 @@ def _predictor_of(theta: Variable) -> list[Term] | None:
 
 
 def _terms(logits: Variable) -> list[Term] | None:
-    """Return the terms of a predictor (n, K): sums, products with data, and columns put beside each other."""
+    """Return the terms of a predictor (n, K): sums, products with data, and concatenated columns."""
     by_person, by_category = (not each for each in logits.type.broadcastable)
     if not by_category:
         return []  # the same number for all categories changes no share
@@ -372,7 +372,7 @@ def _terms(logits: Variable) -> list[Term] | None:
 
 
 def _joined_terms(logits: Variable) -> list[Term] | None:
-    """Return the terms of columns that are put beside each other, such as zeros for a category of reference."""
+    """Return the terms of concatenated columns, such as zeros for a category of reference."""
     node = logits.owner
     if node is None or not isinstance(node.op, Join) or node.op.axis != 1:
         return None
@@ -396,7 +396,7 @@ def _product(factors: Sequence[Variable]) -> TensorVariable:
 
 
 def _is_zero(variable: Variable) -> bool:
-    """Tell whether a graph is known to be zeros, of whatever length."""
+    """Tell whether a graph is known to be zeros, of any length."""
     if variable.owner is not None and isinstance(variable.owner.op, Alloc):
         variable = variable.owner.inputs[0]
     (value,) = constant_fold([variable], raise_not_constant=False)

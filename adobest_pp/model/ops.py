@@ -43,7 +43,7 @@ Variables = Sequence[Variable]
 def source_version(*files: str) -> int:
     """Return a number that changes with the source of compiled kernels.
 
-    PyTensor keeps compiled functions on disk by the name of their Op, and would go on using those of old sources.
+    PyTensor keeps compiled functions on disk by the name of their Op, and would keep using those of old sources.
     """
     return zlib.crc32(b"".join(Path(file).read_bytes() for file in files))
 
@@ -239,14 +239,14 @@ def as_tensor(value: Any, name: str, dtype: str | None = None) -> TensorVariable
     try:
         tensor = pt.as_tensor(value)
         return tensor if dtype is None else tensor.astype(dtype)
-    except Exception:  # PyTensor has no one error for this
+    except Exception:  # PyTensor raises errors of several types
         raise ValueError(f"{name} must be numbers or a tensor of PyTensor, got {brief(value)}") from None
 
 
 def check_evidence(evidence: Any) -> Evidence:
     """Return evidence, or raise ValueError."""
     if not isinstance(evidence, Evidence):
-        raise ValueError(f"evidence must be an Evidence, such as of Responses.evidence, got {brief(evidence)}")
+        raise ValueError(f"evidence must be an Evidence, such as from Responses.evidence, got {brief(evidence)}")
     return evidence
 
 

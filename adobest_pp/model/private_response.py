@@ -83,11 +83,11 @@ class PrivateResponse(Discrete):
     group : array or pymc.Data of shape (n,), optional
         Which of the G rows of θ each response has: the labels of its first dimension, or their numbers from 0. Labels
         that are numbers themselves, such as years, are read as labels. Data must be numbers from 0. Without `group`, a
-        matrix has a row a response.
+        matrix has a row for each response.
     observed : pymc.Data, optional
         Answers that can be replaced by `pymc.set_data`; those of `responses` by default, which stay as they are.
     subsets, subset_index : optional
-        As of `Responses.from_arrays`, where a subset is published: by default those of `responses`. The index may be
+        As in `Responses.from_arrays`, where a subset is published: by default those of `responses`. The index may be
         `pymc.Data`.
     **kwargs
         Passed on to PyMC: ``dims``, such as ``dims="response"``, ``shape`` or ``size``. Where an answer is several
@@ -102,10 +102,10 @@ class PrivateResponse(Discrete):
     The log-likelihood is one term per response where that is asked for. A density for sampling costs no more than the
     distinct rows of evidence, or the distinct pairs of group and row, whatever n is. Where each response has its own θ,
     it is linear in n. Answers that are `pymc.Data` are counted at each evaluation, in a fraction of a nanosecond each,
-    or where they are sets when they have changed; those of `LocalHashing` and of several mechanisms must be known when
+    or, if they are sets, when they have changed; those of `LocalHashing` and of several mechanisms must be known when
     the model is built.
 
-    Gathered answers are not kept one by one. With them θ is one vector, and the variable is a `pymc.Potential`: the
+    Gathered answers are only counted. So θ must be one vector, and the variable is a `pymc.Potential`: the
     log-likelihood of all answers, a number without dimensions. Samplers are the same; there are no predictive draws.
 
     See Also
@@ -343,7 +343,7 @@ def _in_response_order(theta: Any, categories: tuple[str, ...] | None, model: Mo
     if labels is not None:
         in_order = labels == categories
         return _Labeled(theta if in_order else theta[..., [labels.index(label) for label in categories]], rows)
-    # An expression has no labels, but most likely the order of the variables that it is made of.
+    # An expression has no labels, but most likely has the order of the variables that it is made of.
     for dim in {dim for each in ancestors([theta]) for dim in model.named_vars_to_dims.get(each.name, ())}:
         found = _labels_in(model, dim)
         if found is not None and found != categories and same_labels(found, categories):

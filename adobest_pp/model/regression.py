@@ -18,10 +18,10 @@ def regression_model(responses: Responses, covariates: Any, scale: float = 1.5) 
     Parameters
     ----------
     responses : Responses
-        One answer a person.
+        One answer per person.
     covariates : array of shape (n, P)
-        Public numbers, one row a person, in the order of the responses; centered and scaled they make sampling easier.
-        Columns of pandas, or labels of the dimension ``covariate`` of xarray, are their names.
+        Public numbers, one row per person, in the order of the responses. Sampling is easier if they are centered and
+        scaled. Columns of pandas, or labels of the dimension ``covariate`` of xarray, are their names.
     scale : float, default 1.5
         The standard deviation of the normal prior of each coefficient.
 

@@ -36,7 +36,7 @@ def write_zero_sum(free, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def log_theta(free):  # type: ignore[no-untyped-def]
-    """Return ln θ of its K−1 free coordinates."""
+    """Return ln θ from its K−1 free coordinates."""
     n = free.size + 1
     logits = np.empty(n)
     write_zero_sum(free, logits)
@@ -121,7 +121,7 @@ class SimplexSoftmax(CompiledOp):
 
 
 class SimplexPullback(CompiledOp):
-    """The gradient with respect to the free coordinates, given θ and those by θ and by the log-determinant."""
+    """The gradient with respect to the free coordinates, given those with respect to θ and the log-determinant."""
 
     kernels, version, differentiable = (_pullback,), _KERNEL_VERSION, (0, 1, 2)
 

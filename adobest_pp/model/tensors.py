@@ -145,7 +145,7 @@ def counted_log_likelihood(theta: Any, rows: Any, counts: Any) -> TensorVariable
     theta : tensor, shape (K,)
         Category probabilities.
     rows : tensor, shape (U, K)
-        P(y | x) of each distinct answer, as of `rows_and_counts`.
+        P(y | x) of each distinct answer, as in `rows_and_counts`.
     counts : tensor of int, shape (U,)
         How many people gave it.
 
