@@ -410,35 +410,31 @@ class Search:
 
     def _at(self, one: Candidate) -> PlanSolution:
         """Return the plan at the given ε."""
-        asked = self.question
-        unit = unit_half_widths(one, asked.theta)
+        unit = unit_half_widths(one, self.question.theta)
         if not np.isfinite(unit).all():
-            return _unreachable(asked)
-        return self._people(one, unit) if asked.half_width else self._width(one, unit)
+            return _unreachable(self.question)
+        return self._people(one, unit) if self.question.half_width else self._width(one, unit)
 
     def _width(self, one: Candidate, unit: Floats) -> PlanSolution:
         """Return the half-width with the given people at this ε."""
-        asked = self.question
-        method, widths = self._method(unit, asked.people), unit / math.sqrt(asked.people)
-        if method == "simulated":
-            widths = self._simulated(one, asked.people, thorough=True)
-        error = self.error if method == "simulated" else 0.0
-        return _answer(one, asked.people, widths, method, unit, asked, error)
+        people = self.question.people
+        method = self._method(unit, people)
+        if method != "simulated":
+            return self._answer(one, people, unit, method)
+        widths = self._simulated(one, people, thorough=True)
+        return self._answer(one, people, unit, method, widths, self.error)
 
     def _people(self, one: Candidate, unit: Floats) -> PlanSolution:
         """Return how many people the given half-width takes at this ε."""
         asked = self.question
-        wanted = asked.half_width
-        people = max(1, math.ceil((unit.mean() / wanted) ** 2))
+        people = max(1, math.ceil((unit.mean() / asked.half_width) ** 2))
         method = self._method(unit, people)
         if method != "simulated":
-            return _answer(one, people, unit / math.sqrt(people), method, unit, asked)
+            return self._answer(one, people, unit, method)
         high = math.log(MOST_SIMULATED / asked.theta.size)
-        begin = math.log(max(1.0, (unit.mean() * self.ratio / wanted) ** 2))
+        begin = math.log(max(1.0, (unit.mean() * self.ratio / asked.half_width) ** 2))
         place, widths, error = self._match(lambda x, t: self._simulated(one, _whole(x), t), begin, -0.5, (0.0, high))
-        people = _whole(place)
-        self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
-        return _answer(one, people, widths, method, unit, asked, error)
+        return self._answer(one, _whole(place), unit, method, widths, error)
 
     def _epsilon(self, name: str) -> PlanSolution:
         """Return the ε at which the given people reach the given half-width."""
@@ -449,9 +445,7 @@ class Search:
             if self.ratio != 1:
                 one, _, _ = self._asymptotic_epsilon(name, asked.half_width / self.ratio)
             return self._simulated_epsilon(name, one)
-        if off > REACHED:
-            return _unreachable(asked)
-        return _answer(one, asked.people, unit / math.sqrt(asked.people), method, unit, asked)
+        return _unreachable(asked) if off > REACHED else self._answer(one, asked.people, unit, method)
 
     def _simulated_epsilon(self, name: str, near: Candidate) -> PlanSolution:
         asked = self.question
@@ -468,9 +462,7 @@ class Search:
         if math.log(widths.mean() / asked.half_width) > REACHED:
             return _unreachable(asked)
         held = candidate(name, asked.theta, _budget(place), held)
-        unit = unit_half_widths(held, asked.theta)
-        self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
-        return _answer(held, people, widths, "simulated", unit, asked, error)
+        return self._answer(held, people, unit_half_widths(held, asked.theta), "simulated", widths, error)
 
     def _asymptotic_epsilon(self, name: str, wanted: float) -> tuple[Candidate, Floats, float]:
         """Return the mechanism with the wanted asymptotic half-width, √n times its half-widths, and the error in logs.
@@ -546,19 +538,23 @@ class Search:
         self.error = float(error / means.mean())
         return np.asarray(np.mean(found, axis=0))
 
-
-def _answer(
-    one: Candidate,
-    people: int,
-    widths: Floats,
-    method: str,
-    unit: Floats,
-    asked: PlanProblem,
-    error: float = 0.0,
-) -> PlanSolution:
-    guess = one.mechanism.best_guess(asked.theta, subset=one.subset)
-    reliable, half_widths = reliable_from(unit, asked.theta, asked.prior), (float(widths.mean()), float(widths.max()))
-    return PlanSolution(people, one.mechanism.epsilon, *half_widths, error, method, float(unit.mean()), reliable, guess)
+    def _answer(
+        self, one: Candidate, people: int, unit: Floats, method: str, widths: Floats | None = None, error: float = 0.0
+    ) -> PlanSolution:
+        """Return the plan with one mechanism, with the half-widths of the formula unless others are given."""
+        asked = self.question
+        if widths is None:
+            widths = unit / math.sqrt(people)
+        else:
+            self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
+        guess = one.mechanism.best_guess(asked.theta, subset=one.subset)
+        half_widths, reliable = (
+            (float(widths.mean()), float(widths.max())),
+            reliable_from(unit, asked.theta, asked.prior),
+        )
+        return PlanSolution(
+            people, one.mechanism.epsilon, *half_widths, error, method, float(unit.mean()), reliable, guess
+        )
 
 
 def _unreachable(asked: PlanProblem) -> PlanSolution:

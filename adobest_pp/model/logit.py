@@ -254,8 +254,8 @@ class LogitPullback(CompiledOp):
 
 # A multinomial logit and the likelihood of private answers as one PyTensor node: what a regression samples with.
 #
-# Users do not build it. Where `PrivateResponse` has `multinomial_logit`, or the softmax of a linear predictor, a rewrite
-# replaces the density by this node.
+# Users do not build it. Where `multinomial_logit`, or the softmax of a linear predictor, is in `PrivateResponse`, a
+# rewrite replaces the density by this node.
 
 # The largest size of the rows written out, relative to that of θ. Beyond it, θ is computed and the sets are used.
 MOST_ROWS = 0.25

@@ -3,7 +3,7 @@
 import json
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -299,10 +299,10 @@ def _gathered(name: str, theta: Any, responses: Gathered, group: Any) -> TensorV
     if group is not None:
         raise ValueError("group must be left out for gathered answers, which are only counted")
     labeled = _in_response_order(theta, responses.categories, modelcontext(None))
-    if pt.as_tensor(labeled.theta).ndim != 1:
+    vector = _theta_of_responses(labeled, None, None, responses.n_categories)
+    if vector.ndim != 1:
         raise ValueError("theta must be one vector for gathered answers, which are only counted, got a matrix")
-    checked = _theta_of_responses(labeled, None, None, responses.n_categories)
-    vector = pt.specify_shape(checked, responses.n_categories)
+    vector = pt.specify_shape(vector, responses.n_categories)
     return Potential(name, marginal_log_likelihood(vector, responses.evidence()))
 
 
@@ -315,12 +315,8 @@ def _(op: PrivateResponseRV, node: Apply) -> tuple[Callable[..., Any], int]:
 
 # θ as `PrivateResponse` takes it: categories and groups by label, and a row of θ for each response.
 
-
-class _Labeled(NamedTuple):
-    """θ with its categories in the order of the responses, and the labels of its rows where they have some."""
-
-    theta: Any
-    rows: tuple[Any, ...] | None
+# θ with its categories in the order of the responses, and the labels of its rows where they have some.
+_Labeled = tuple[Any, tuple[Any, ...] | None]
 
 
 def _in_response_order(theta: Any, categories: tuple[str, ...] | None, model: Model | None) -> _Labeled:
@@ -335,14 +331,14 @@ def _in_response_order(theta: Any, categories: tuple[str, ...] | None, model: Mo
     if hasattr(theta.type, "dims"):
         theta, dims = _from_named_dims(theta, categories, model)
     if model is None or categories is None:
-        return _Labeled(theta, None)
+        return theta, None
     rows = model.coords.get(dims[0]) if len(dims) == 2 and dims[0] is not None else None
     labels = _labels_in(model, dims[-1]) if dims else None
     if labels is not None and not same_labels(labels, categories):
         raise ValueError(f"theta must have the categories {brief(categories)} of the responses, got {brief(labels)}")
     if labels is not None:
         in_order = labels == categories
-        return _Labeled(theta if in_order else theta[..., [labels.index(label) for label in categories]], rows)
+        return (theta if in_order else theta[..., [labels.index(label) for label in categories]]), rows
     # An expression has no labels, but most likely has the order of the variables that it is made of.
     for dim in {dim for each in ancestors([theta]) for dim in model.named_vars_to_dims.get(each.name, ())}:
         found = _labels_in(model, dim)
@@ -351,12 +347,12 @@ def _in_response_order(theta: Any, categories: tuple[str, ...] | None, model: Mo
                 f"theta must be in the order {brief(categories)} of the responses, got an expression of variables "
                 f"whose dimension {dim!r} has the order {brief(found)}"
             )
-    return _Labeled(theta, rows)
+    return theta, rows
 
 
 def _theta_of_responses(labeled: _Labeled, group: Any, n: int | None, n_categories: int) -> TensorVariable:
     """Return θ as a tensor, one vector or a row for each response, or raise ValueError; `n` is None if unknown."""
-    theta = pt.as_tensor(labeled.theta)
+    theta, labels = pt.as_tensor(labeled[0]), labeled[1]
     if theta.ndim not in (1, 2):
         shapes = f"({n_categories},), (groups, {n_categories}) or (responses, {n_categories})"
         raise ValueError(f"theta must be probabilities of shape {shapes}, got {theta.ndim} dimensions")
@@ -380,8 +376,7 @@ def _theta_of_responses(labeled: _Labeled, group: Any, n: int | None, n_categori
             raise ValueError(f"group must be a vector of integers, the row of theta of each response, got {rows.type}")
         inside = pt.all((rows >= 0) & (rows < theta.shape[0]))
         return theta[Assert("group must be from 0 to the number of rows of theta less one")(rows, inside)]
-    n_rows = len(labeled.rows) if sizes[0] is None and labeled.rows is not None else sizes[0]
-    rows = _check_group(group, n, n_rows, labeled.rows)
+    rows = _check_group(group, n, len(labels) if sizes[0] is None and labels is not None else sizes[0], labels)
     if sizes[0] is None and rows.size:
         enough = pt.gt(theta.shape[0], rows.max())
         theta = Assert(f"theta must have more than {rows.max()} rows, the last group")(theta, enough)
@@ -423,9 +418,9 @@ def _by_label(values: NDArray[Any], labels: Sequence[Any]) -> NDArray[np.int64]:
 def _check_numbers(theta: Any, categories: tuple[str, ...] | None) -> _Labeled:
     """Return a constant θ, a vector or a matrix, by its labels, or raise ValueError."""
     if categories is None:
-        return _Labeled(np.asarray(theta, dtype=np.float64), None)
+        return np.asarray(theta, dtype=np.float64), None
     if getattr(theta, "ndim", np.ndim(theta) if isinstance(theta, list | tuple) else 1) != 2:
-        return _Labeled(check_probabilities(theta, len(categories), categories=categories), None)
+        return check_probabilities(theta, len(categories), categories=categories), None
     rows = None
     if hasattr(theta, "dims") and theta.dims[0] in theta.coords:
         rows = tuple(theta[theta.dims[0]].values.tolist())
@@ -437,7 +432,7 @@ def _check_numbers(theta: Any, categories: tuple[str, ...] | None) -> _Labeled:
             check_probabilities(row, len(categories))
         except ValueError as reason:
             raise ValueError(f"{reason} in row {i}") from None
-    return _Labeled(table.astype(np.float64), rows)
+    return table.astype(np.float64), rows
 
 
 def _from_named_dims(
