@@ -29,7 +29,7 @@ from adobest_pp.design.optimal import (
     posterior_draws,
     round_ends,
 )
-from adobest_pp.mechanisms import RRRR, SetFamily, SubsetSelection, check_rrrr
+from adobest_pp.mechanisms import SetFamily, SubsetSelection, check_rrrr
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -158,8 +158,11 @@ def simulate_adaptive(
     chain = new_chain(settings.prior, batch_size, chain_seed, settings.sampler)
     chain, records, sizes, ends, path = _ask_everyone(settings, chain, x, n_path, progressbar)
     estimate = _final_estimate(settings, chain, records, n_final)
+    subsets = records.masks[FIRST_SET : int(records.used[KINDS])]
+    answers = (records.code[: x.size] & _LOWER_HALF).astype(np.int64)
+    responses = Responses.from_arrays(mechanism, answers, subsets, records.set_of[: x.size], labels)
     description = settings.describe() | drawn | {"path_length": n_path, "final_updates": n_final}
-    return OnlineRun(estimate, _as_responses(mechanism, records, labels), sizes, ends, path, description)
+    return OnlineRun(estimate, responses, sizes, ends, path, description)
 
 
 @raising_interrupts()
@@ -367,12 +370,6 @@ def _final_estimate(settings: LoopSettings, chain: Chain, records: Records, n_up
         part = steps[start : start + _UPDATES_AT_ONCE]
         kept += sample_round(settings.plan.batch_size, chain, records, part, mean, min(max(half - start, 0), part.size))
     return np.asarray(mean / kept)
-
-
-def _as_responses(mechanism: RRRR, records: Records, categories: Sequence[str]) -> Responses:
-    n, n_kinds = int(records.used[RESPONSES]), int(records.used[KINDS])
-    answers = (records.code[:n] & _LOWER_HALF).astype(np.int64)
-    return Responses.from_arrays(mechanism, answers, records.masks[FIRST_SET:n_kinds], records.set_of[:n], categories)
 
 
 def _ask_in_rounds(

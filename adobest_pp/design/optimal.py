@@ -150,51 +150,36 @@ def optimal_mechanism(
     epsilon = check_epsilon(epsilon)
     share = _check_within(gap, "gap", GAPS)
     sets = None if max_sets is None else check_integer(max_sets, "max_sets", 2 * np.size(theta))
-    problem = _problem(theta, epsilon, prior_precision, n_left, criterion, weights)
-    worst, basis = criterion == "worst", problem.basis
-    objective = Objective(_with_trifle(problem), worst)
-    # The matrices are small: on a busy machine, BLAS threads would spend most of the time waiting for each other.
-    with threadpool_limits(1, "blas"):
-        best, bound = best_family(objective, epsilon, _masks_of(start, len(problem.theta)), share, sets)
-    family = SetFamily(best.masks, best.weights, epsilon)
-    if objective.problem.precision is problem.precision:
-        value = objective.value(best)
-    else:
-        value = best.value_of_known_directions(problem)
-    selection = SubsetSelection(len(problem.theta), epsilon)
-    covariance = np.linalg.inv(
-        problem.precision + problem.n_left * basis.T @ selection.information(problem.theta) @ basis
-    )
-    of_selection = float(variances_of(covariance, basis).max() if worst else np.sum(problem.cost * covariance))
-    # A tie goes to the family, which is what the caller asks for.
-    if of_selection < value * (1 - TIE):
-        return Design(selection, of_selection, bound)
-    return Design(family, value, bound)
-
-
-def _problem(
-    theta: ArrayLike,
-    epsilon: float,
-    prior_precision: ArrayLike | None,
-    n_left: float,
-    criterion: str,
-    weights: ArrayLike | None,
-) -> Problem:
-    """Return the problem to solve, or raise ValueError."""
     if not isinstance(criterion, str) or criterion not in CRITERIA:
         raise ValueError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {brief(criterion)}")
-    if weights is not None and criterion == "worst":
+    worst = criterion == "worst"
+    if weights is not None and worst:
         raise ValueError(f"weights must be left out with criterion 'worst', got {brief(weights)}")
     shares = check_probabilities(theta)
-    k = shares.size
-    basis = zero_sum_basis(k).T
+    k, basis = shares.size, zero_sum_basis(shares.size).T
     n_left = _check_within(n_left, "n_left", LEFT)
     _check_least_epsilon(epsilon)
     precision = np.zeros((k - 1, k - 1))
     if prior_precision is not None:
         precision = basis.T @ _check_precision(prior_precision, k) @ basis
     cost = basis.T @ _check_weights(weights, k) @ basis
-    return Problem(shares, math.expm1(epsilon), precision, n_left, cost, basis)
+    problem = Problem(shares, math.expm1(epsilon), precision, n_left, cost, basis)
+    objective = Objective(_with_trifle(problem), worst)
+    # The matrices are small: on a busy machine, BLAS threads would spend most of the time waiting for each other.
+    with threadpool_limits(1, "blas"):
+        best, bound = best_family(objective, epsilon, _masks_of(start, k), share, sets)
+    family = SetFamily(best.masks, best.weights, epsilon)
+    if objective.problem.precision is problem.precision:
+        value = objective.value(best)
+    else:
+        value = best.value_of_known_directions(problem)
+    selection = SubsetSelection(k, epsilon)
+    covariance = np.linalg.inv(precision + n_left * basis.T @ selection.information(shares) @ basis)
+    of_selection = float(variances_of(covariance, basis).max() if worst else np.sum(cost * covariance))
+    # A tie goes to the family, which is what the caller asks for.
+    if of_selection < value * (1 - TIE):
+        return Design(selection, of_selection, bound)
+    return Design(family, value, bound)
 
 
 def _with_trifle(problem: Problem) -> Problem:

@@ -22,6 +22,7 @@ from adobest_pp._wording import interval_in_words, share_in_words
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses, check_responses
 from adobest_pp.estimates.direct import (
+    Weighted,
     direct_of_group,
     effective_people,
     efficient_scores,
@@ -180,36 +181,33 @@ def _estimated(
     scores = efficient_scores(responses, near)
     counts = naming_scores(responses, near)
     mechanism = responses.mechanism
-    kept: dict[str, tuple[Group, Any, Direct]] = {}
+    kept: list[tuple[Group, Weighted, Direct]] = []
     left_out: dict[str, int] = {}
     for group in groups:
-        people = int(np.count_nonzero(group.weights))
         found, direct = None, None
         # Rounding: the sum of five equal weights over one of them may be below five.
         if heaviest_people(group.weights) > LEAST_PEOPLE - 1e-9 or group.name == EVERYBODY:
             found = weighted_estimate(scores, group.weights)
             direct = direct_of_group(scores if counts is None else counts, group.weights, cells, mechanism)
         if found is None or direct is None:
-            left_out[group.name] = people
+            left_out[group.name] = int(np.count_nonzero(group.weights))
         else:
-            kept[group.name] = (group, found, direct)
-    if EVERYBODY not in kept:
+            kept.append((group, found, direct))
+    if EVERYBODY in left_out:
         raise ValueError("responses must determine the share of every category, got answers that do not")
-    means = {name: (found.estimate, _precision(found.slope, group.weights)) for name, (group, found, _) in kept.items()}
-    shares = {EVERYBODY: shares_of(*means[EVERYBODY], seed).theta.mean(axis=(0, 1))[0]}
+    # Each precision is that of an estimate whose weights are taken as fixed.
+    means = [
+        (found.estimate, found.slope * (group.weights.sum() / np.sum(group.weights**2))) for group, found, _ in kept
+    ]
+    shares = {EVERYBODY: shares_of(*means[0], seed).theta.mean(axis=(0, 1))[0]}
     common = np.maximum(shares[EVERYBODY], 1e-6)
     common /= common.sum()
-    for column in dict.fromkeys(kept[name][0].column for name in kept if name != EVERYBODY):
-        members = [name for name, (group, _, _) in kept.items() if group.column == column and name != EVERYBODY]
-        estimates, precisions = (np.array(part) for part in zip(*(means[name] for name in members), strict=True))
+    for column in dict.fromkeys(group.column for group, _, _ in kept[1:]):
+        members = [i for i, (group, _, _) in enumerate(kept) if i > 0 and group.column == column]
+        estimates, precisions = (np.array(part) for part in zip(*(means[i] for i in members), strict=True))
         drawn = pooled_shares(estimates, precisions, common, seed).theta.mean(axis=(0, 1))
-        shares |= dict(zip(members, drawn, strict=True))
-    return [_Found(group, shares[name], direct) for name, (group, _, direct) in kept.items()], left_out
-
-
-def _precision(slope: Floats, weights: Floats) -> Floats:
-    """Return the inverse of the covariance of a weighted estimate, whose weights are taken as fixed."""
-    return np.asarray(slope * (weights.sum() / np.sum(weights**2)))
+        shares |= dict(zip((kept[i][0].name for i in members), drawn, strict=True))
+    return [_Found(group, shares[group.name], direct) for group, _, direct in kept], left_out
 
 
 def _of_everybody(responses: Responses | Gathered, group: Group, seed: int, shares_of: Any) -> _Found:
