@@ -880,8 +880,8 @@ def sums(
     theta, probability, kind, var_name, responses
         As in `summary`; the shares must be by category alone.
     groups : mapping, pandas Series, DataArray or sequence
-        The group of each category: by its label, or in the order of the categories. Choose the groups before you see
-        the answers, or by something else. Labels of other categories are ignored.
+        The group of each category: by its label, or in the order of the categories. The answers must not decide the
+        groups. Labels of other categories are ignored.
 
     Returns
     -------

@@ -25,12 +25,12 @@ DESIGN = "design"
 # best, a plan recommends the first of them.
 WHEN = {
     "srr": "two categories, or a large ε",
-    "subset-selection": "nothing is known of the shares: first choice",
+    "subset-selection": "nothing is known about the shares: first choice",
     "hadamard-response": "very many categories, short answers, small ε",
     "projective-geometry-response": "very many categories, short answers",
-    "unary-encoding": "a collector that takes bits, as RAPPOR's",
+    "unary-encoding": "a collector that takes bits, as in RAPPOR",
     "local-hashing": "so many categories that a set is too long",
-    "count-mean-sketch": "a collector with a few public hashes, as Apple's",
+    "count-mean-sketch": "a collector with a few public hashes, as at Apple",
     "rrrr": "as in the paper; adapts, and tends to this",
     DESIGN: "people who can be asked in rounds",
 }
@@ -48,7 +48,6 @@ DEVIATIONS = 1.959963984540054
 class Candidate:
     """A mechanism that a plan may choose, and the subset that it would publish, if any."""
 
-    name: str
     mechanism: Mechanism
     subset: Integers | None = None
 
@@ -100,14 +99,14 @@ def candidate(name: str, theta: Floats, epsilon: float, before: Candidate | None
     """
     if name == DESIGN:
         start: Any = None if before is None else before.mechanism
-        return Candidate(name, optimal_mechanism(theta, epsilon, start=start).mechanism)
+        return Candidate(optimal_mechanism(theta, epsilon, start=start).mechanism)
     mechanism = build_mechanism(name, n_categories=theta.size, epsilon=epsilon)
     if not mechanism.publishes_subset:
-        return Candidate(name, mechanism)
+        return Candidate(mechanism)
     subset = select_subset(theta, mechanism, "fisher")  # type: ignore[arg-type]
     if not subset.size:
-        return Candidate(name, build_mechanism("srr", n_categories=theta.size, epsilon=epsilon))
-    return Candidate(name, mechanism, np.asarray(subset))
+        return Candidate(build_mechanism("srr", n_categories=theta.size, epsilon=epsilon))
+    return Candidate(mechanism, np.asarray(subset))
 
 
 def unit_half_widths(one: Candidate, theta: Floats) -> Floats:
@@ -194,7 +193,7 @@ def efficiency_table(
         for j, epsilon in enumerate(budgets):
             # The design and its bound are found once.
             design = optimal_mechanism(shares, epsilon) if k <= MOST_ENUMERATED else None
-            known = {DESIGN: Candidate(DESIGN, design.mechanism)} if design is not None else {}
+            known = {DESIGN: Candidate(design.mechanism)} if design is not None else {}
             rows = [known.get(name) or candidate(name, shares, epsilon) for name in names]
             variances[i, j] = [_variance(one, shares) for one in rows]
             least[i, j] = np.nanmin(variances[i, j]) if design is None else design.lower_bound

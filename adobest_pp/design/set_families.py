@@ -69,7 +69,6 @@ class Solution:
     masks: Masks  # (m, K), the sets
     weights: Floats  # (m,), c, positive
     prices: Floats  # (K,), λ, the multipliers of Σ c_A q_A = 1
-    slacks: Floats  # (m,), z, the multipliers of c ≥ 0
 
     @cached_property
     def covariance(self) -> Floats:
@@ -113,8 +112,7 @@ class Solution:
         """Return the solution without sets of negligible weight, or None if what is left is not feasible."""
         for share in NEGLIGIBLE:
             heavy = self.weights > share * self.weights.max()
-            kept = {name: getattr(self, name)[heavy] for name in ("masks", "weights", "slacks")}
-            fewer = replace(self, **kept).balanced()
+            fewer = replace(self, masks=self.masks[heavy], weights=self.weights[heavy]).balanced()
             if fewer.is_feasible():
                 return fewer
         return None
@@ -148,7 +146,7 @@ def variances_of(covariance: Floats, basis: Floats) -> Floats:
 def singletons(problem: Problem) -> Solution:
     """Return the family of all singletons, which is feasible for every problem."""
     k = len(problem.theta)
-    return Solution(problem, np.eye(k, dtype=bool), np.full(k, 1 / (k + problem.odds)), np.zeros(k), np.zeros(k))
+    return Solution(problem, np.eye(k, dtype=bool), np.full(k, 1 / (k + problem.odds)), np.zeros(k))
 
 
 def solve(problem: Problem, masks: Masks, tolerance: float, near: Solution | None = None) -> Solution:
@@ -181,7 +179,7 @@ def solve(problem: Problem, masks: Masks, tolerance: float, near: Solution | Non
         dc, dp, dz = direction(max((after / mean) ** 3, BEST_CUT) * mean)
         step = NEAR * min(_reach(c, dc), _reach(z, dz), 1 / NEAR)
         c, prices, z = c + step * dc, prices + step * dp, z + step * dz
-    return Solution(problem, masks, c, prices, z)
+    return Solution(problem, masks, c, prices)
 
 
 def _begin(problem: Problem, masks: Masks, q: Floats, near: Solution | None) -> tuple[Floats, Floats, Floats]:
@@ -189,7 +187,7 @@ def _begin(problem: Problem, masks: Masks, q: Floats, near: Solution | None) -> 
     m, k = masks.shape
     c = k / m / q.sum(axis=0)
     if near is None:
-        value = Solution(problem, masks, c, np.zeros(k), np.ones(m)).value
+        value = Solution(problem, masks, c, np.zeros(k)).value
         return c, np.full(k, -value / k), value / m / c
     known = {mask.tobytes(): weight for mask, weight in zip(near.masks, near.weights, strict=True)}
     c = np.array([max(known.get(mask.tobytes(), 0.0), AWAY * each) for mask, each in zip(masks, c, strict=True)])
