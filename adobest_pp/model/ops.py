@@ -188,6 +188,12 @@ class PointwiseTerms(CompiledOp):
     version = KERNEL_VERSION
     total: EvidenceLogLikelihood
 
+    def make_node(self, *inputs: Any) -> Apply:
+        """Check and convert the inputs."""
+        terms = as_tensor(inputs[-1], "index", "int64")
+        converted = [*self.total.make_node(*inputs[:-1]).inputs, terms]
+        return Apply(self, converted, [pt.tensor(dtype="float64", shape=terms.type.shape)])
+
     def plain(self, *inputs: Variable) -> list[Variable]:
         """Return the terms as a graph of elementary nodes."""
         *rest, index = inputs
@@ -337,13 +343,6 @@ class PointwiseLogLikelihood(PointwiseTerms):
     gufunc_signature = f"(k),{_EVIDENCE},(n)->(n)"
     kernels, total = (_pointwise,), MarginalLogLikelihood(on_simplex=True)
 
-    def make_node(self, theta: Any, *arguments: Any) -> Apply:
-        """Check and convert the inputs."""
-        *evidence, index = arguments
-        rows = as_tensor(index, "index", "int64")
-        inputs = [_theta(theta, "vector"), *_evidence_tensors(evidence), rows]
-        return Apply(self, inputs, [pt.tensor(dtype="float64", shape=rows.type.shape)])
-
 
 # The most entries of support sets that a plain graph lays out.
 _MOST_ENTRIES = 1 << 24
@@ -440,10 +439,3 @@ class PointwisePairsLogLikelihood(PointwiseTerms):
 
     gufunc_signature = f"(g,k),{_EVIDENCE},(p),(p),(p),(n)->(n)"
     kernels, total = (_pointwise_pairs,), PairsLogLikelihood(on_simplex=True)
-
-    def make_node(self, theta: Any, *arguments: Any) -> Apply:
-        """Check and convert the inputs."""
-        *rest, index = arguments
-        pairs = pt.as_tensor(index).astype("int64")
-        inputs = [*self.total.make_node(theta, *rest).inputs, pairs]
-        return Apply(self, inputs, [pt.tensor(dtype="float64", shape=pairs.type.shape)])
