@@ -911,7 +911,7 @@ def sums(
     total = np.bincount(group_of, mean.values).clip(0, 1)
     direct = _direct(read, mean, group_of) if len(names) > 1 else None
     if len(names) == 1:
-        columns = {name: np.ones(1) for name in ("mean", "lower", "upper")}
+        columns: dict[str, Any] = {name: np.ones(1) for name in ("mean", "lower", "upper")}
     elif direct is None:
         each = np.column_stack([flat[:, group_of == g].sum(axis=1) for g in range(len(names))]).clip(0, 1)
         lower, upper = shortest_intervals(each, share)

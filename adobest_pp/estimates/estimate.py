@@ -262,8 +262,8 @@ def _labeled(found: Sequence[_Found], responses: Responses | Gathered, level: fl
         "in_words": np.array([[share_in_words(mean, a, b) for mean, a, b, _ in row] for row in cells]),
     }
     by_group = {"people": np.array([np.count_nonzero(group.weights) for group in groups]), "effective_people": people}
-    variables = {name: (("group", "category"), values) for name, values in by_category.items()}
-    variables |= {name: (("group",), np.array(values)) for name, values in by_group.items()}
+    variables: dict[str, tuple[Any, Any]] = {name: (("group", "category"), each) for name, each in by_category.items()}
+    variables |= {name: ("group", np.array(each)) for name, each in by_group.items()}
     for name, (dims, values) in variables.items():
         if values.dtype == np.float64:  # twelve decimals have the same digits in every file, also in workbooks
             variables[name] = (dims, np.round(values, 12))

@@ -326,8 +326,9 @@ def _in_response_order(theta: Any, categories: tuple[str, ...] | None, model: Mo
     """
     if not isinstance(theta, Variable):
         return _check_numbers(theta, categories)
-    is_named = model is not None and model.named_vars.get(theta.name) is theta
-    dims = tuple(model.named_vars_to_dims.get(theta.name, ())) if is_named else ()
+    dims: tuple[str | None, ...] = ()
+    if model is not None and model.named_vars.get(theta.name) is theta:
+        dims = tuple(model.named_vars_to_dims.get(theta.name, ()))
     if hasattr(theta.type, "dims"):
         theta, dims = _from_named_dims(theta, categories, model)
     if model is None or categories is None:
