@@ -67,8 +67,10 @@ _QUANTILES = 4000
 _MOST_CONCENTRATED = 1e15
 # Draws of many categories that are looked at together, to bound the memory.
 _DRAWS_AT_ONCE = 256
-# The most categories that the error on a hole in a hierarchy names.
+# The most categories without a group that an error names.
 _MOST_MISSING = 5
+# The attributes by which a tree of `sample` is known.
+_SAMPLED = {"prior_concentration", "n_responses"}
 
 
 def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> Floats:
@@ -262,8 +264,8 @@ def summary(
     read = _read(theta, kind, var_name, responses)
     shown = _shown(read, probability)
     if read.prior is not None or shown.attrs["interval"] == COVERING:
-        shown = shown.assign(_sources(shown, read.draws, read.n, read.prior)[["sample", "privacy"]])
-    return shown if read.dim == "category" else shown.rename(category=read.dim)
+        shown = shown.assign(_sources(shown, read.n, read.prior)[["sample", "privacy"]])
+    return shown.rename(category=read.dim)
 
 
 class _Named(NamedTuple):
@@ -296,27 +298,38 @@ def _read(theta: Any, kind: str | None, var_name: Any, responses: Any) -> _Read:
     if kind is not None and (not isinstance(kind, str) or kind not in ("covering", "posterior")):
         raise ValueError(f"kind must be 'covering' or 'posterior', got {brief(kind)}")
     if isinstance(theta, xr.DataTree):
-        is_ours = {"prior_concentration", "n_responses"} <= {*theta.attrs} and responses is None
-        return (
-            _read_tree(theta, kind)
-            if is_ours and var_name in (None, "theta")
-            else (_read_model(theta, kind, var_name, responses))
-        )
+        if _SAMPLED.issubset(theta.attrs) and responses is None and var_name in (None, "theta"):
+            return _read_tree(theta, kind)
+        return _read_model(theta, kind, var_name, responses)
     if var_name is not None or responses is not None:
         raise ValueError(f"theta must be a tree if var_name or responses is given, got {brief(theta)}")
     if kind == "covering":
         raise ValueError("kind must be 'posterior' for draws alone: pass the tree of `sample`, which has the answers")
+    return _read_draws(theta, kind)
+
+
+def _read_draws(theta: Any, kind: str | None, n: Any = None, prior: Any = None) -> _Read:
+    """Return draws by chain, draw and category, or raise ValueError."""
+    import xarray as xr
+
     if not isinstance(theta, xr.DataArray) or not {"chain", "draw", "category"} <= set(theta.dims):
         raise ValueError(f"theta must be a DataArray of draws by chain, draw and category, got {brief(theta)}")
-    return _Read(theta, kind)
+    return _Read(theta, kind, None, n, prior)
 
 
 def _read_tree(tree: "xr.DataTree", kind: str | None) -> _Read:
-    """Return the draws and the answers of a tree of `sample`."""
-    draws, n, prior = _of_tree(tree, None)
+    """Return the draws, the answers and the prior of a tree of `sample`; of a learned prior, its mean concentration."""
+    from adobest_pp.answers.draws import theta_of
+
+    draws = theta_of(tree, "theta")
+    if not _SAMPLED.issubset(tree.attrs):
+        raise ValueError("theta must be a tree from `sample`: for another model, pass its draws, n and prior")
+    prior = tree.attrs["prior_concentration"]
+    if isinstance(prior, str):
+        prior = np.mean(tree["posterior"].to_dataset()["concentration"].values)
     chosen_deliberately = kind is None and np.ptp(np.atleast_1d(prior)) > 0
     answers = None if kind == "posterior" or chosen_deliberately else _answers_of(tree)
-    return _Read(draws, kind, answers, n, prior)
+    return _Read(draws, kind, answers, tree.attrs["n_responses"], prior)
 
 
 def _read_model(tree: "xr.DataTree", kind: str | None, var_name: Any, responses: Any) -> _Read:
@@ -328,11 +341,9 @@ def _read_model(tree: "xr.DataTree", kind: str | None, var_name: Any, responses:
     if known is not None:
         check_responses(known)
     draws, dim = shares_of(tree, "theta", var_name, None if known is None else known.categories)
-    further = [str(each) for each in draws.dims[2:-1]]
+    further = ", ".join(str(each) for each in draws.dims[2:-1])
     if kind == "covering" and further:
-        raise ValueError(
-            f"kind must be 'posterior' for shares by {', '.join(further)}: the answers are not split by it"
-        )
+        raise ValueError(f"kind must be 'posterior' for shares by {further}: the answers are not split by it")
     if kind == "covering" and known is None:
         raise ValueError("responses must be given for covering intervals: the tree has no answers, so pass the model's")
     answers = None if kind == "posterior" or further else known
@@ -356,41 +367,36 @@ def _shown(read: _Read, probability: float) -> "xr.Dataset":
     """Return the mean and the interval of each category, by any further dimensions."""
     mean = read.draws.mean(("chain", "draw"))
     direct = _direct(read, mean)
-    if direct is None:
-        return _of_draws(read.draws, probability)
-    found = {"mean": ("category", mean.values)} | _covered(mean.values, direct, probability)
-    return _labelled(found, {"category": mean["category"].values}, COVERING, probability)
-
-
-def _labelled(found: dict[str, Any], coords: dict[str, Any], interval: str, probability: float) -> "xr.Dataset":
-    import xarray as xr
-
-    return xr.Dataset(found, coords, {"interval": interval, "probability": probability})
-
-
-def _of_draws(theta: "xr.DataArray", probability: float) -> "xr.Dataset":
-    """Return the mean and the shortest interval of each category from draws, for each cell of further dimensions."""
-    others = [dim for dim in theta.dims if dim not in ("chain", "draw", "category")]
-    mean = theta.mean(("chain", "draw")).transpose(*others, "category")
-    k, n_draws = theta.sizes["category"], theta.sizes["chain"] * theta.sizes["draw"]
-    flat = theta.transpose(*others, "chain", "draw", "category").values.reshape(math.prod(mean.shape[:-1]), n_draws, k)
-    ends = np.array([shortest_intervals(each, probability) for each in flat]).reshape(-1, 2, k)
+    if direct is not None:
+        columns = {"mean": mean.values} | _covered(mean.values, direct, probability)
+        return _table(columns, "category", mean["category"].values, COVERING, probability)
+    mean = mean.transpose(..., "category")
+    (*shape, k), n_draws = mean.shape, read.draws.sizes["chain"] * read.draws.sizes["draw"]
+    draws = read.draws.transpose(*mean.dims[:-1], "chain", "draw", "category").values
+    draws = draws.reshape(math.prod(shape), n_draws, k)
+    ends = np.array([shortest_intervals(each, probability) for each in draws]).reshape(-1, 2, k)
     lower, upper = (ends[:, end].reshape(mean.shape) for end in (0, 1))
     result = mean.to_dataset(name="mean").assign(lower=(mean.dims, lower), upper=(mean.dims, upper))
     return result.assign_attrs(interval=SHORTEST, probability=probability)
 
 
-def _covered(mean: Floats, direct: "Direct", probability: float, dim: str = "category") -> dict[str, Any]:
+def _table(columns: dict[str, Any], dim: str, labels: Any, interval: str, probability: float) -> "xr.Dataset":
+    import xarray as xr
+
+    variables = {name: (dim, values) for name, values in columns.items()}
+    return xr.Dataset(variables, {dim: labels}, {"interval": interval, "probability": probability})
+
+
+def _covered(mean: Floats, direct: "Direct", probability: float) -> dict[str, Any]:
     """Return covering intervals that contain the means, and what may be empty."""
     lower, upper = covering_intervals(direct, probability)
-    ends = {"lower": np.minimum(lower, mean), "upper": np.maximum(upper, mean), "may_be_empty": direct.estimate <= 0}
-    return {name: (dim, values) for name, values in ends.items()}
+    return {"lower": np.minimum(lower, mean), "upper": np.maximum(upper, mean), "may_be_empty": direct.estimate <= 0}
 
 
 def _direct(read: _Read, mean: "xr.DataArray", groups: Integers | None = None) -> "Direct | None":
-    """Return what the answers alone say of the categories of `mean`, in their order, or of sums over groups of them.
+    """Return what the answers alone say about the categories of `mean`, in their order, or about sums over groups.
 
-    None if intervals should not cover; ValueError if they should, but the answers do not tell.
+    Return None if intervals should not cover, and raise ValueError if they should but answers do not determine them.
     """
     from adobest_pp.likelihood.without_prior import direct_estimate, direct_of_counts
 
@@ -404,10 +410,14 @@ def _direct(read: _Read, mean: "xr.DataArray", groups: Integers | None = None) -
         own = np.array([place[label] for label in answers.categories])
         found = direct_estimate(answers, mean.values[own], None if groups is None else groups[own])
         if found is not None and groups is None:
-            found = type(found)(*(column[np.argsort(own)] for column in found))
+            found = _picked(found, np.argsort(own))
     if found is None and read.kind == "covering":
         raise ValueError("kind must be 'posterior': there are no answers that determine every share")
     return found
+
+
+def _picked(direct: "Direct", places: Integers) -> "Direct":
+    return type(direct)(*(column[places] for column in direct))
 
 
 def change(responses: "Responses", before: int = 0, after: int = 1, probability: float = PROBABILITY) -> "xr.Dataset":
@@ -531,65 +541,37 @@ def privacy_share(
     """
     import xarray as xr
 
-    if isinstance(theta, xr.DataTree):
-        draws, n, prior = _of_tree(theta, n)
-        return _sources(_shown(_read_tree(theta, None), probability), draws, n, prior)
-    return _sources_of_draws(theta, n, prior, probability)
+    read = _read_tree(theta, None) if isinstance(theta, xr.DataTree) else _read_draws(theta, "posterior", n, prior)
+    return _sources(_shown(read, probability), read.n if n is None else n, read.prior)
 
 
-def _sources(shown: "xr.Dataset", draws: "xr.DataArray", n: Any, prior: Any) -> "xr.Dataset":
+def _sources(shown: "xr.Dataset", n: Any, prior: Any) -> "xr.Dataset":
     """Return how much of the widths of `shown` is due to privacy, with honest intervals of the same kind."""
     import xarray as xr
 
     from adobest_pp.likelihood.without_prior import Direct
 
-    if shown.attrs["interval"] != COVERING:
-        return _sources_of_draws(draws, n, prior, shown.attrs["probability"])
-    mean, width = shown["mean"].values, (shown["upper"] - shown["lower"]).values
-    people = np.broadcast_to(_check_people(n, shown["mean"].isel(category=0, drop=True)), mean.shape)
-    lower, upper = covering_intervals(Direct(mean, 0 * mean, 0 * mean + 1, people), shown.attrs["probability"])
-    columns = _parts(width, upper - lower)
-    return xr.Dataset({name: ("category", values) for name, values in columns.items()}, shown.coords, shown.attrs)
-
-
-def _parts(width: Floats, honest: Floats) -> dict[str, Floats]:
-    """Return the widths, and their shares that are due to the sample and to privacy."""
-    share = np.minimum(np.divide(honest, width, out=np.ones_like(honest), where=width > 0), 1.0)
-    return {"width": width, "honest_width": honest, "sample": share, "privacy": 1 - share}
-
-
-def _sources_of_draws(draws: Any, n: Any, prior: Any, probability: float) -> "xr.Dataset":
-    """Return how much of the widths of the shortest intervals of draws is due to privacy."""
-    import xarray as xr
-
-    if not isinstance(draws, xr.DataArray) or not {"chain", "draw", "category"} <= set(draws.dims):
-        raise ValueError(f"theta must be a DataArray of draws by chain, draw and category, got {brief(draws)}")
-    k = draws.sizes["category"]
-    labels = tuple(map(str, draws["category"].values)) if "category" in draws.coords else None
-    concentration = check_prior(prior, k, labels)
-    counts = _check_people(n, draws.isel(chain=0, draw=0, category=0, drop=True))
-    shown = _of_draws(draws, probability)
     mean, width = shown["mean"], (shown["upper"] - shown["lower"]).values
-    honest = _honest_widths(mean.values.reshape(-1, k), counts.ravel(), concentration, probability)
-    columns = _parts(width, honest.reshape(width.shape))
-    found = {name: (mean.dims, values) for name, values in columns.items()}
-    return xr.Dataset(found, mean.coords, shown.attrs)
+    k, probability = mean.sizes["category"], shown.attrs["probability"]
+    people = _check_people(n, mean.isel(category=0, drop=True))
+    if shown.attrs["interval"] == COVERING:
+        zeros = 0 * mean.values
+        lower, upper = covering_intervals(Direct(mean.values, zeros, zeros + 1, zeros + people), probability)
+        honest = upper - lower
+    else:
+        labels = tuple(map(str, mean["category"].values)) if "category" in mean.coords else None
+        concentration = check_prior(prior, k, labels)
+        flat = _honest_widths(mean.values.reshape(-1, k), people.ravel(), concentration, probability)
+        honest = flat.reshape(width.shape)
+    share = share_of_sample(honest, width)
+    columns = {"width": width, "honest_width": honest, "sample": share, "privacy": 1 - share}
+    variables = {name: (mean.dims, values) for name, values in columns.items()}
+    return xr.Dataset(variables, mean.coords, shown.attrs)
 
 
-def _of_tree(tree: "xr.DataTree", n: Any) -> tuple[Any, Any, Any]:
-    """Return θ, the number of people and the prior of a tree of `sample`, or raise ValueError."""
-    from adobest_pp.answers.draws import theta_of
-
-    theta = theta_of(tree, "theta")
-    if "prior_concentration" not in tree.attrs or "n_responses" not in tree.attrs:
-        raise ValueError("theta must be a tree from `sample`: for another model, pass its draws, n and prior")
-    return theta, tree.attrs["n_responses"] if n is None else n, _prior_of(tree)
-
-
-def _prior_of(tree: "xr.DataTree") -> Any:
-    """Return the concentrations of the prior of a tree of `sample`; for a learned prior, their mean."""
-    prior = tree.attrs["prior_concentration"]
-    return np.mean(tree["posterior"].to_dataset()["concentration"].values) if isinstance(prior, str) else prior
+def share_of_sample(honest: Floats, width: Floats) -> Floats:
+    """Return the share of the width of each interval that is due to the sample: that of honest answers, at most 1."""
+    return np.minimum(np.divide(honest, width, out=np.ones_like(honest), where=width > 0), 1.0)
 
 
 def _check_people(n: Any, like: "xr.DataArray") -> Floats:
@@ -639,7 +621,7 @@ def largest(
     Parameters
     ----------
     theta, kind, var_name, responses
-        As of `summary`; the shares must be by category alone.
+        As in `summary`; the shares must be by category alone.
     k : int, default 10
         How many categories to list.
     probability : float, default 0.95
@@ -649,7 +631,7 @@ def largest(
     Returns
     -------
     xarray.Dataset
-        By category, the largest first: ``mean``, ``lower``, ``upper`` (and ``may_be_empty``) as of `summary`, but wide
+        By category, the largest first: ``mean``, ``lower``, ``upper`` (and ``may_be_empty``) as in `summary`, but wide
         enough for categories that were chosen because they look large; ``belongs``, the posterior probability that the
         category is among the k largest. ``rest``, ``rest_lower`` and ``rest_upper``: the share of all other categories.
         For covering intervals, ``rank_lower`` and ``rank_upper``, between which the rank of the category is: one that
@@ -684,28 +666,34 @@ def largest(
     >>> found.category.values.tolist(), found.rank_upper.values.tolist(), found.rest.round(1).item()
     (['a', 'b'], [1, 2], 0.1)
     """
-    read = _read_alone(theta, kind, var_name, responses)
+    read, mean, flat = _read_alone(theta, kind, var_name, responses)
     share = check_probability(probability)
-    mean = read.draws.mean(("chain", "draw"))
-    k_all = mean.sizes["category"]
-    size = check_integer(k, "k", 1, k_all)
+    size = check_integer(k, "k", 1, mean.size)
     chosen = np.argsort(-mean.values, kind="stable")[:size]
-    found: dict[str, Any] = {"mean": ("category", mean.values[chosen])}
     direct = _direct(read, mean)
-    if direct is None:
-        found |= _ends_of_draws(read.draws[..., chosen], share)
-    else:
-        listed = type(direct)(*(column[chosen] for column in direct))
-        found |= _covered(mean.values[chosen], listed, 1 - (1 - share) * size / k_all)
-        found |= {name: ("category", ranks[chosen]) for name, ranks in _ranks(direct, 1 - share).items()}
-    found["belongs"] = ("category", _among_largest(_flat(read.draws), size)[chosen])
-    found |= {name: ((), value) for name, value in _rest(read, mean, direct, chosen, share).items()}
-    kind_shown = SHORTEST if direct is None else COVERING
-    result = _labelled(found, {"category": mean["category"].values[chosen]}, kind_shown, share)
-    return result if read.dim == "category" else result.rename(category=read.dim)
+    result = _chosen(mean, flat, direct, chosen, share, 1 - (1 - share) * size / mean.size)
+    if direct is not None:
+        ranks = _ranks(direct, 1 - share)
+        result = result.assign({name: ("category", each[chosen]) for name, each in ranks.items()})
+    result["belongs"] = ("category", _among_largest(flat, size)[chosen])
+    return result.assign(_rest(read, mean, flat, direct, chosen, share)).rename(category=read.dim)
 
 
-def _rest(read: _Read, mean: Any, direct: "Direct | None", chosen: Integers, probability: float) -> dict[str, float]:
+def _chosen(
+    mean: Any, flat: Floats, direct: "Direct | None", chosen: Integers, probability: float, covering: float
+) -> "xr.Dataset":
+    """Return the means and intervals of the chosen categories: at the level `covering` if answers are known."""
+    columns, labels = {"mean": mean.values[chosen]}, mean["category"].values[chosen]
+    if direct is not None:
+        columns |= _covered(columns["mean"], _picked(direct, chosen), covering)
+        return _table(columns, "category", labels, COVERING, probability)
+    lower, upper = shortest_intervals(flat[:, chosen], probability) if chosen.size else np.zeros((2, 0))
+    return _table(columns | {"lower": lower, "upper": upper}, "category", labels, SHORTEST, probability)
+
+
+def _rest(
+    read: _Read, mean: Any, flat: Floats, direct: "Direct | None", chosen: Integers, probability: float
+) -> dict[str, float]:
     """Return the share of all categories that are not chosen, and its interval."""
     k = mean.sizes["category"]
     if chosen.size == k:
@@ -714,7 +702,7 @@ def _rest(read: _Read, mean: Any, direct: "Direct | None", chosen: Integers, pro
     outside[chosen] = 0
     share = float(mean.values[outside == 1].sum())
     if direct is None:
-        ends = shortest_intervals(_flat(read.draws)[:, outside == 1].sum(axis=1, keepdims=True).clip(0, 1), probability)
+        ends = shortest_intervals(flat[:, outside == 1].sum(axis=1, keepdims=True).clip(0, 1), probability)
         return {"rest": share, "rest_lower": float(ends[0, 0]), "rest_upper": float(ends[1, 0])}
     both = _direct(read, mean, outside)
     assert both is not None
@@ -781,7 +769,7 @@ def above(
     Parameters
     ----------
     theta, kind, var_name, responses
-        As of `summary`; the shares must be by category alone.
+        As in `summary`; the shares must be by category alone.
     threshold : float
         A share, such as 0.01; 0 for the categories that are surely not empty.
     error : float, default 0.05
@@ -793,7 +781,7 @@ def above(
     Returns
     -------
     xarray.Dataset
-        For each listed category, ``mean``, ``lower`` and ``upper`` as of `largest`, ``probability``, the posterior
+        For each listed category, ``mean``, ``lower`` and ``upper`` as in `largest`, ``probability``, the posterior
         probability that it is above the threshold, and for covering intervals the ``p_value`` of its test. The list
         may be empty.
 
@@ -822,33 +810,21 @@ def above(
     >>> ad.intervals.above(tree, threshold=0.2).category.values.tolist()
     ['a', 'b']
     """
-    read = _read_alone(theta, kind, var_name, responses)
+    read, mean, flat = _read_alone(theta, kind, var_name, responses)
     limit = check_threshold(threshold)
     level = check_real(error, "error", "a number between 0 and 1", lambda x: 0 < x < 1)
     if not isinstance(rate, str) or rate not in ("any", "share"):
         raise ValueError(f"rate must be 'any' or 'share', got {brief(rate)}")
-    mean = read.draws.mean(("chain", "draw"))
-    is_above = _flat(read.draws) > limit
+    is_above = flat > limit
     chance, direct = is_above.mean(axis=0), _direct(read, mean)
-    if direct is None:
-        chosen = _sure_by_draws(is_above, chance, level, rate)
-    else:
-        p_values = p_above(direct, limit)
-        chosen = _rejected(p_values, level, rate)
+    p_values = None if direct is None else p_above(direct, limit)
+    chosen = _sure_by_draws(is_above, chance, level, rate) if p_values is None else _rejected(p_values, level, rate)
     chosen = chosen[np.argsort(-mean.values[chosen], kind="stable")]
-    found: dict[str, Any] = {"mean": ("category", mean.values[chosen])}
-    if direct is None:
-        found |= _ends_of_draws(read.draws[..., chosen], 1 - level)
-    else:
-        listed = type(direct)(*(column[chosen] for column in direct))
-        found |= _covered(mean.values[chosen], listed, 1 - level * max(chosen.size, 1) / mean.size)
-        del found["may_be_empty"]
-        found["p_value"] = ("category", p_values[chosen])
-    found["probability"] = ("category", chance[chosen])
-    kind_shown = SHORTEST if direct is None else COVERING
-    result = _labelled(found, {"category": mean["category"].values[chosen]}, kind_shown, 1 - level)
-    result = result.assign_attrs(threshold=limit, error=level, rate=rate)
-    return result if read.dim == "category" else result.rename(category=read.dim)
+    result = _chosen(mean, flat, direct, chosen, 1 - level, 1 - level * max(chosen.size, 1) / mean.size)
+    if p_values is not None:
+        result = result.drop_vars("may_be_empty").assign(p_value=("category", p_values[chosen]))
+    result["probability"] = ("category", chance[chosen])
+    return result.assign_attrs(threshold=limit, error=level, rate=rate).rename(category=read.dim)
 
 
 def p_above(direct: "Direct", share: float) -> Floats:
@@ -902,16 +878,16 @@ def sums(
     Parameters
     ----------
     theta, probability, kind, var_name, responses
-        As of `summary`; the shares must be by category alone.
+        As in `summary`; the shares must be by category alone.
     groups : mapping, pandas Series, DataArray or sequence
-        The group of each category: by its label, or in the order of the categories. Choose the groups before you see
-        the answers, or by something else. Labels of other categories are ignored.
+        The group of each category: by its label, or in the order of the categories. The answers must not decide the
+        groups. Labels of other categories are ignored.
 
     Returns
     -------
     xarray.Dataset
         By group, in the order in which they first occur: ``mean``, ``lower``, ``upper`` and, for covering intervals,
-        ``may_be_empty`` as of `summary`; and how many ``categories`` it has.
+        ``may_be_empty`` as in `summary`; and how many ``categories`` it has.
 
     Notes
     -----
@@ -929,25 +905,22 @@ def sums(
     >>> found["mean"].round(1).to_series().to_dict()
     {'first': 0.6, 'other': 0.4}
     """
-    read = _read_alone(theta, kind, var_name, responses)
+    read, mean, flat = _read_alone(theta, kind, var_name, responses)
     share = check_probability(probability)
-    mean = read.draws.mean(("chain", "draw"))
     names, group_of = check_groups(groups, mean["category"].values.tolist())
     total = np.bincount(group_of, mean.values).clip(0, 1)
-    found: dict[str, Any] = {"mean": ("group", total)}
     direct = _direct(read, mean, group_of) if len(names) > 1 else None
     if len(names) == 1:
-        found = {name: ("group", np.ones(1)) for name in ("mean", "lower", "upper")}
+        columns: dict[str, Any] = {name: np.ones(1) for name in ("mean", "lower", "upper")}
     elif direct is None:
-        flat = _flat(read.draws)
         each = np.column_stack([flat[:, group_of == g].sum(axis=1) for g in range(len(names))]).clip(0, 1)
         lower, upper = shortest_intervals(each, share)
-        found |= {"lower": ("group", lower), "upper": ("group", upper)}
+        columns = {"mean": total, "lower": lower, "upper": upper}
     else:
-        found |= _covered(total, direct, share, "group")
-    found["categories"] = ("group", np.bincount(group_of))
+        columns = {"mean": total} | _covered(total, direct, share)
+    columns["categories"] = np.bincount(group_of)
     covers = direct is not None or (len(names) == 1 and read.answers is not None)
-    return _labelled(found, {"group": names}, COVERING if covers else SHORTEST, share)
+    return _table(columns, "group", names, COVERING if covers else SHORTEST, share)
 
 
 def check_groups(groups: Any, labels: Sequence[str]) -> tuple[list[str], Integers]:
@@ -980,8 +953,8 @@ def _is_missing(group: Any) -> bool:
     return group is None or group != group or (isinstance(group, str) and not group.strip())
 
 
-def _read_alone(theta: Any, kind: str | None, var_name: Any, responses: Any) -> _Read:
-    """Return what `_read` does if the shares are by category alone, or raise ValueError."""
+def _read_alone(theta: Any, kind: str | None, var_name: Any, responses: Any) -> tuple[_Read, "xr.DataArray", Floats]:
+    """Return what `_read` does, the means and the draws (n, K) of shares by category alone, or raise ValueError."""
     read = _read(theta, kind, var_name, responses)
     further = [str(dim) for dim in read.draws.dims if dim not in ("chain", "draw", "category")]
     if further:
@@ -989,17 +962,4 @@ def _read_alone(theta: Any, kind: str | None, var_name: Any, responses: Any) -> 
     draws = read.draws.transpose("chain", "draw", "category")
     if "category" not in draws.coords:
         draws = draws.assign_coords(category=[str(i) for i in range(draws.sizes["category"])])
-    return read._replace(draws=draws)
-
-
-def _flat(draws: "xr.DataArray") -> Floats:
-    """Return draws by chain, draw and category as an array of shape (n, K)."""
-    return np.asarray(draws.values.reshape(-1, draws.shape[-1]))
-
-
-def _ends_of_draws(draws: "xr.DataArray", probability: float) -> dict[str, Any]:
-    """Return the shortest intervals of draws as variables by category."""
-    if not draws.shape[-1]:
-        return {name: ("category", np.zeros(0)) for name in ("lower", "upper")}
-    lower, upper = shortest_intervals(_flat(draws), probability)
-    return {"lower": ("category", lower), "upper": ("category", upper)}
+    return read, draws.mean(("chain", "draw")), draws.values.reshape(-1, draws.shape[-1])

@@ -13,6 +13,7 @@ from adobest_pp._checks import as_numbers, check_count, check_integer, check_pro
 from adobest_pp._dirichlet import draw_people
 from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief, check_labels
+from adobest_pp._types import Floats, Integers
 from adobest_pp.adaptive.loop import Chain, LoopSettings, new_chain, run, sample_round
 from adobest_pp.adaptive.records import FIRST_SET, KINDS, RESPONSES, Records, new_records, reserve
 from adobest_pp.answers.concat import concat
@@ -28,7 +29,7 @@ from adobest_pp.design.optimal import (
     posterior_draws,
     round_ends,
 )
-from adobest_pp.mechanisms import RRRR, SetFamily, SubsetSelection, check_rrrr
+from adobest_pp.mechanisms import SetFamily, SubsetSelection, check_rrrr
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -63,15 +64,15 @@ class OnlineRun:
         why, and the summed variance predicted for the end; ``variance`` is that of the exact posterior at the end.
     """
 
-    chain_mean: NDArray[np.float64]
+    chain_mean: Floats
     responses: Responses
     sizes: NDArray[np.int32]
-    path_people: NDArray[np.int64]
-    path: NDArray[np.float64]
+    path_people: Integers
+    path: Floats
     settings: dict[str, Any]
 
     def to_xarray(self) -> "xr.Dataset":
-        """Return mean, sizes and path as a labelled dataset. The responses have their own `Responses.to_xarray`."""
+        """Return mean, sizes and path as a labeled dataset. The responses have their own `Responses.to_xarray`."""
         import xarray as xr
 
         variables = {
@@ -157,8 +158,11 @@ def simulate_adaptive(
     chain = new_chain(settings.prior, batch_size, chain_seed, settings.sampler)
     chain, records, sizes, ends, path = _ask_everyone(settings, chain, x, n_path, progressbar)
     estimate = _final_estimate(settings, chain, records, n_final)
+    subsets = records.masks[FIRST_SET : int(records.used[KINDS])]
+    answers = (records.code[: x.size] & _LOWER_HALF).astype(np.int64)
+    responses = Responses.from_arrays(mechanism, answers, subsets, records.set_of[: x.size], labels)
     description = settings.describe() | drawn | {"path_length": n_path, "final_updates": n_final}
-    return OnlineRun(estimate, _as_responses(mechanism, records, labels), sizes, ends, path, description)
+    return OnlineRun(estimate, responses, sizes, ends, path, description)
 
 
 @raising_interrupts()
@@ -239,10 +243,8 @@ def simulate_words(
         The word of each person. People are asked in a random order.
     epsilon : float
         The privacy budget of one answer.
-    random_seed : int or numpy.random.SeedSequence, optional
-        The same seed gives the same search.
-    progressbar : bool
-        Whether to show progress after two seconds.
+    random_seed, progressbar
+        As in `simulate_adaptive`.
     **settings
         Other settings of `WordSearch.create`: alphabet, longest, threshold, missed, false, mechanism, folder.
 
@@ -263,9 +265,7 @@ def simulate_words(
     kinds = {type(word) for word in words} if is_list else set()
     if len(kinds) != 1 or not all(issubclass(kind, str | bytes) for kind in kinds) or not all(words):
         raise ValueError("words must be a list of texts, or of bytes, one for each person, none of them empty")
-    if random_seed is not None and not isinstance(random_seed, np.random.SeedSequence):
-        random_seed = check_integer(random_seed, "random_seed", 0)
-    rng = np.random.default_rng(random_seed)
+    rng = np.random.default_rng(_check_seed(random_seed))
     held, word_of = np.unique(np.asarray(words, dtype=object), return_inverse=True)
     seed = int(rng.integers(2**63))
     search = WordSearch.create(epsilon=epsilon, n_people=len(words), random_seed=seed, **settings)
@@ -287,17 +287,21 @@ def simulate_words(
     return search
 
 
+def _check_seed(random_seed: Any) -> np.random.SeedSequence:
+    if isinstance(random_seed, np.random.SeedSequence):
+        return random_seed
+    return np.random.SeedSequence(None if random_seed is None else check_integer(random_seed, "random_seed", 0))
+
+
 def _people(
     theta: ArrayLike | None,
     people: ArrayLike | None,
     labels: Sequence[str],
     n_people: int | None,
     random_seed: int | np.random.SeedSequence | None,
-) -> tuple[NDArray[np.int64], np.random.SeedSequence, dict[str, Any]]:
+) -> tuple[Integers, np.random.SeedSequence, dict[str, Any]]:
     """Return the categories of the people, drawn or given, a seed for the rest of the run, and what repeats both."""
-    if random_seed is not None and not isinstance(random_seed, np.random.SeedSequence):
-        random_seed = check_integer(random_seed, "random_seed", 0)
-    seed = random_seed if isinstance(random_seed, np.random.SeedSequence) else np.random.SeedSequence(random_seed)
+    seed = _check_seed(random_seed)
     people_seed, own_seed = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(2)
     shares = None if theta is None else check_probabilities(theta, len(labels), categories=labels)
     if (shares is None) == (people is None):
@@ -314,7 +318,7 @@ def _people(
     return x, own_seed, {"n_people": x.size, **named, "random_seed": repeats}
 
 
-def _check_people(people: Any, n_categories: int) -> NDArray[np.int64]:
+def _check_people(people: Any, n_categories: int) -> Integers:
     """Return categories, or raise ValueError without showing any of them."""
     allowed = f"people must be at least one integer category from 0 to {n_categories - 1}"
     try:
@@ -329,8 +333,8 @@ def _check_people(people: Any, n_categories: int) -> NDArray[np.int64]:
 
 
 def _ask_everyone(
-    settings: LoopSettings, chain: Chain, x: NDArray[np.int64], path_length: int, progressbar: bool
-) -> tuple[Chain, Records, NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
+    settings: LoopSettings, chain: Chain, x: Integers, path_length: int, progressbar: bool
+) -> tuple[Chain, Records, NDArray[np.int32], Integers, Floats]:
     """Run all rounds, a block at a time, without the updates after the last answer."""
     k, round_size, n_updates = settings.mechanism.n_categories, settings.plan.round_size, settings.updates
     n_rounds = -(-x.size // round_size)
@@ -356,7 +360,7 @@ def _ask_everyone(
     return chain, records, sizes, people, path
 
 
-def _final_estimate(settings: LoopSettings, chain: Chain, records: Records, n_updates: int) -> NDArray[np.float64]:
+def _final_estimate(settings: LoopSettings, chain: Chain, records: Records, n_updates: int) -> Floats:
     n = int(records.used[RESPONSES])
     done = -(-n // settings.plan.round_size) * settings.updates
     steps = settings.steps(done, n_updates, n)
@@ -368,28 +372,22 @@ def _final_estimate(settings: LoopSettings, chain: Chain, records: Records, n_up
     return np.asarray(mean / kept)
 
 
-def _as_responses(mechanism: RRRR, records: Records, categories: Sequence[str]) -> Responses:
-    n, n_kinds = int(records.used[RESPONSES]), int(records.used[KINDS])
-    answers = (records.code[:n] & _LOWER_HALF).astype(np.int64)
-    return Responses.from_arrays(mechanism, answers, records.masks[FIRST_SET:n_kinds], records.set_of[:n], categories)
-
-
 def _ask_in_rounds(
     first: SubsetSelection,
-    x: NDArray[np.int64],
+    x: Integers,
     rounds: int,
-    prior: NDArray[np.float64] | str,
+    prior: Floats | str,
     categories: tuple[str, ...],
     seed: np.random.SeedSequence,
     progressbar: bool,
-) -> tuple[Responses, NDArray[np.int32], NDArray[np.int64], NDArray[np.float64], dict[str, Any]]:
+) -> tuple[Responses, NDArray[np.int32], Integers, Floats, dict[str, Any]]:
     """Ask everybody; return responses, sizes of the answered sets, ends of rounds, posterior means and a record."""
     answer_seed, *fit_seeds = seed.spawn(rounds + 1)
     rng = np.random.default_rng(answer_seed)
     ends = round_ends(x.size, rounds)
     mechanism: SetFamily | SubsetSelection = first
     parts: list[Responses] = []
-    means: list[NDArray[np.float64]] = []
+    means: list[Floats] = []
     sizes, record = [], []
     with SlowProgress(x.size, "collecting", progressbar) as progress:
         for begin, end in zip([0, *ends[:-1]], ends, strict=True):

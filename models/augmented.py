@@ -31,7 +31,7 @@ if __name__ == "__main__":
     responses = simulated_poll(30, epsilon=3.0).responses
     assert isinstance(responses, ad.Responses)
     with build(responses) as model:
-        # Each x from its conditional distribution, as Gibbs has it, rather than from a uniform proposal.
+        # Each x from its conditional distribution, as in Gibbs sampling, rather than from a uniform proposal.
         step = pm.CategoricalGibbsMetropolis(model["x"], proposal="proportional")
         trace = pm.sample(500, tune=200, chains=4, step=step, random_seed=1)
     print(az.summary(trace, var_names=["theta"], ci_kind="hdi", ci_prob=0.9))

@@ -16,15 +16,15 @@ def information(matrix, theta):
 
 
 def summed_variance(information, precision=None, n_left=1.0, cost=None):
-    """Return Tr[C (Λ + N·F)⁻¹] on the vectors whose sum is zero: infinite if C asks for what answers do not tell."""
+    """Return Tr[C (Λ + N·F)⁻¹] on the vectors whose sum is zero: infinite if C needs an unknown direction."""
     k = len(information)
     basis = np.linalg.svd(np.ones((1, k)))[2][1:].T
     known = np.zeros((k, k)) if precision is None else precision
     values, vectors = np.linalg.eigh(basis.T @ (known + n_left * information) @ basis)
     directions = basis @ vectors
     asked = np.sum(directions * ((np.eye(k) if cost is None else cost) @ directions), axis=0)
-    told = values > 1e-12 * values[-1]
-    return float(np.sum(asked[told] / values[told])) if np.all(asked[~told] < 1e-12) else np.inf
+    found = values > 1e-12 * values[-1]
+    return float(np.sum(asked[found] / values[found])) if np.all(asked[~found] < 1e-12) else np.inf
 
 
 def best_value(theta, epsilon, precision=None, n_left=1.0, cost=None, gap=1e-3, most=4000):

@@ -158,9 +158,8 @@ def learned_draws(rows, mean, sd, n_draws, thin, rng):
             low, high = (proposal, high) if proposal < log_a else (low, proposal)
         log_a = proposal
         if sweep % thin == thin - 1:
-            for i in range(
-                k
-            ):  # a Gamma variable of a small shape is one of a shape above 1, times a power of a uniform
+            # A Gamma variable of a small shape is one of a shape above 1, times a power of a uniform.
+            for i in range(k):
                 shape = np.exp(log_a) + counts[i]
                 weights[i] = rng.standard_gamma(shape + 1) * rng.random() ** (1 / shape)
             draws[sweep // thin, :k] = weights / weights.sum()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from adobest_pp._checks import (
@@ -35,8 +35,9 @@ from adobest_pp._checks import (
 )
 from adobest_pp._numerics import zero_sum_basis
 from adobest_pp._text import brief
+from adobest_pp._types import Floats, Integers, Masks
 from adobest_pp.answers.responses import Responses
-from adobest_pp.design.set_families import FEW_SETS, GAP, Floats, Objective, Problem, best_family, variances_of
+from adobest_pp.design.set_families import FEW_SETS, GAP, Objective, Problem, best_family, variances_of
 from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.set_family import SetFamily
 from adobest_pp.mechanisms.subset_selection import SubsetSelection
@@ -51,12 +52,12 @@ TRIFLE = 1e-5
 # Values that differ by less than this share are equal.
 TIE = 1e-3
 
-# Rounds: their default number. A family is asked if it is predicted to lower the summed error by at least this share;
-# variances count twice that, and the search stops at half of it.
+# Rounds: their default number. A family is asked if it is predicted to lower the summed error by at least this share,
+# which is twice that share of the variance; the search stops at half of that.
 ROUNDS, LEAST_GAIN, ROUND_GAP = 8, 0.005, 0.005
 # Draws behind a design, in each of two chains: enough for a covariance. And draws behind an estimate.
 CHAINS, DRAWS, DRAWS_PER_CATEGORY, TUNE, FINAL_DRAWS = 2, 250, 10, 300, 1000
-# Standard deviations below this share of the largest count as that much: nobody needs them smaller.
+# Standard deviations below this share of the largest count as this share: nobody needs them smaller.
 LEAST_SD = 0.01
 
 
@@ -149,51 +150,36 @@ def optimal_mechanism(
     epsilon = check_epsilon(epsilon)
     share = _check_within(gap, "gap", GAPS)
     sets = None if max_sets is None else check_integer(max_sets, "max_sets", 2 * np.size(theta))
-    problem = _problem(theta, epsilon, prior_precision, n_left, criterion, weights)
-    worst, basis = criterion == "worst", problem.basis
-    objective = Objective(_with_trifle(problem), worst)
-    # The matrices are small: on a busy machine, BLAS threads would spend most of the time waiting for each other.
-    with threadpool_limits(1, "blas"):
-        best, bound = best_family(objective, epsilon, _masks_of(start, len(problem.theta)), share, sets)
-    family = SetFamily(best.masks, best.weights, epsilon)
-    if objective.problem.precision is problem.precision:
-        value = objective.value(best)
-    else:
-        value = best.value_of_known_directions(problem)
-    selection = SubsetSelection(len(problem.theta), epsilon)
-    covariance = np.linalg.inv(
-        problem.precision + problem.n_left * basis.T @ selection.information(problem.theta) @ basis
-    )
-    of_selection = float(variances_of(covariance, basis).max() if worst else np.sum(problem.cost * covariance))
-    # A tie goes to the family, which is what the caller asks for.
-    if of_selection < value * (1 - TIE):
-        return Design(selection, of_selection, bound)
-    return Design(family, value, bound)
-
-
-def _problem(
-    theta: ArrayLike,
-    epsilon: float,
-    prior_precision: ArrayLike | None,
-    n_left: float,
-    criterion: str,
-    weights: ArrayLike | None,
-) -> Problem:
-    """Return the problem to solve, or raise ValueError."""
     if not isinstance(criterion, str) or criterion not in CRITERIA:
         raise ValueError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {brief(criterion)}")
-    if weights is not None and criterion == "worst":
+    worst = criterion == "worst"
+    if weights is not None and worst:
         raise ValueError(f"weights must be left out with criterion 'worst', got {brief(weights)}")
     shares = check_probabilities(theta)
-    k = shares.size
-    basis = zero_sum_basis(k).T
+    k, basis = shares.size, zero_sum_basis(shares.size).T
     n_left = _check_within(n_left, "n_left", LEFT)
     _check_least_epsilon(epsilon)
     precision = np.zeros((k - 1, k - 1))
     if prior_precision is not None:
         precision = basis.T @ _check_precision(prior_precision, k) @ basis
     cost = basis.T @ _check_weights(weights, k) @ basis
-    return Problem(shares, math.expm1(epsilon), precision, n_left, cost, basis)
+    problem = Problem(shares, math.expm1(epsilon), precision, n_left, cost, basis)
+    objective = Objective(_with_trifle(problem), worst)
+    # The matrices are small: on a busy machine, BLAS threads would spend most of the time waiting for each other.
+    with threadpool_limits(1, "blas"):
+        best, bound = best_family(objective, epsilon, _masks_of(start, k), share, sets)
+    family = SetFamily(best.masks, best.weights, epsilon)
+    if objective.problem.precision is problem.precision:
+        value = objective.value(best)
+    else:
+        value = best.value_of_known_directions(problem)
+    selection = SubsetSelection(k, epsilon)
+    covariance = np.linalg.inv(precision + n_left * basis.T @ selection.information(shares) @ basis)
+    of_selection = float(variances_of(covariance, basis).max() if worst else np.sum(cost * covariance))
+    # A tie goes to the family, which is what the caller asks for.
+    if of_selection < value * (1 - TIE):
+        return Design(selection, of_selection, bound)
+    return Design(family, value, bound)
 
 
 def _with_trifle(problem: Problem) -> Problem:
@@ -256,7 +242,7 @@ def _check_numbers(given: ArrayLike, name: str, allowed: str) -> Floats:
     return array
 
 
-def _masks_of(start: SetFamily | SubsetSelection | None, k: int) -> NDArray[np.bool_]:
+def _masks_of(start: SetFamily | SubsetSelection | None, k: int) -> Masks:
     """Return the sets of a family; none for subset selection, which has too many."""
     if start is None or (isinstance(start, SubsetSelection) and start.n_categories == k):
         return np.zeros((0, k), dtype=bool)
@@ -370,7 +356,7 @@ class Question:
         }
 
 
-def round_ends(n_people: int, rounds: int) -> NDArray[np.int64]:
+def round_ends(n_people: int, rounds: int) -> Integers:
     """Return how many people have been asked by the end of each round. Rounds have equal sizes, up to rounding."""
     return np.arange(1, rounds + 1) * n_people // rounds
 

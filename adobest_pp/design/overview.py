@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories, check_probabilities
 from adobest_pp._text import brief
+from adobest_pp._types import Floats, Integers
 from adobest_pp.design.optimal import asymptotic_variance, identifies, optimal_mechanism, reduced_information
 from adobest_pp.design.set_families import MOST_ENUMERATED
 from adobest_pp.design.utilities import select_subset
@@ -19,25 +20,26 @@ from adobest_pp.mechanisms.registry import is_built_from, plain_name
 if TYPE_CHECKING:
     import xarray as xr
 
-# The mechanisms that a plan chooses from, and the half-widths that they approach with many answers.
-
-
 DESIGN = "design"
-# The simplest come first: if several are as good as the best, a plan recommends the first of them.
-PLANNED = (
-    "srr",
-    "subset-selection",
-    "hadamard-response",
-    "projective-geometry-response",
-    "unary-encoding",
-    "local-hashing",
-    "count-mean-sketch",
-    "rrrr",
-    DESIGN,
-)
+# The mechanisms that a plan chooses from, and when to use each. The simplest come first: if several are as good as the
+# best, a plan recommends the first of them.
+WHEN = {
+    "srr": "two categories, or a large ε",
+    "subset-selection": "nothing is known about the shares: first choice",
+    "hadamard-response": "very many categories, short answers, small ε",
+    "projective-geometry-response": "very many categories, short answers",
+    "unary-encoding": "a collector that takes bits, as in RAPPOR",
+    "local-hashing": "so many categories that a set is too long",
+    "count-mean-sketch": "a collector with a few public hashes, as at Apple",
+    "rrrr": "as in the paper; adapts, and tends to this",
+    DESIGN: "people who can be asked in rounds",
+}
+PLANNED = tuple(WHEN)
 SHAPES = ("even", "uneven", "sparse")
 # The most categories for which the information of an answer, of K² numbers, is inverted.
 MOST_INVERTED = 2000
+# The smallest budget that is planned for.
+LEAST_EPSILON = 0.01
 # Half of a 95 % interval, in standard deviations.
 DEVIATIONS = 1.959963984540054
 
@@ -46,12 +48,11 @@ DEVIATIONS = 1.959963984540054
 class Candidate:
     """A mechanism that a plan may choose, and the subset that it would publish, if any."""
 
-    name: str
     mechanism: Mechanism
-    subset: NDArray[np.int64] | None = None
+    subset: Integers | None = None
 
 
-def shape(name: str, n_categories: int) -> NDArray[np.float64]:
+def shape(name: str, n_categories: int) -> Floats:
     """Return a named example of θ with K categories, in descending order.
 
     ``"even"``: all shares are 1/K. ``"uneven"``: they are proportional to 1, 1/2, 1/3, … ``"sparse"``: a fifth of the
@@ -90,7 +91,7 @@ def _known(name: str, allowed: str) -> str:
     return name
 
 
-def candidate(name: str, theta: NDArray[np.float64], epsilon: float, before: Candidate | None = None) -> Candidate:
+def candidate(name: str, theta: Floats, epsilon: float, before: Candidate | None = None) -> Candidate:
     """Return the mechanism with this name at ε. The search for a design starts from `before`, at a similar ε.
 
     ``"rrrr"`` publishes the subset that −Tr F⁻¹ chooses at θ, which an adaptive collection approaches; if that is
@@ -98,17 +99,17 @@ def candidate(name: str, theta: NDArray[np.float64], epsilon: float, before: Can
     """
     if name == DESIGN:
         start: Any = None if before is None else before.mechanism
-        return Candidate(name, optimal_mechanism(theta, epsilon, start=start).mechanism)
+        return Candidate(optimal_mechanism(theta, epsilon, start=start).mechanism)
     mechanism = build_mechanism(name, n_categories=theta.size, epsilon=epsilon)
     if not mechanism.publishes_subset:
-        return Candidate(name, mechanism)
+        return Candidate(mechanism)
     subset = select_subset(theta, mechanism, "fisher")  # type: ignore[arg-type]
     if not subset.size:
-        return Candidate(name, build_mechanism("srr", n_categories=theta.size, epsilon=epsilon))
-    return Candidate(name, mechanism, np.asarray(subset))
+        return Candidate(build_mechanism("srr", n_categories=theta.size, epsilon=epsilon))
+    return Candidate(mechanism, np.asarray(subset))
 
 
-def unit_half_widths(one: Candidate, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+def unit_half_widths(one: Candidate, theta: Floats) -> Floats:
     """Return √n times the half-width of `intervals.summary` for many answers n, by category.
 
     It is 1.96 √(B (BᵀFB)⁻¹ Bᵀ)ᵢᵢ, or follows from the variance of the counts if these determine the shares, or if there
@@ -127,7 +128,7 @@ def unit_half_widths(one: Candidate, theta: NDArray[np.float64]) -> NDArray[np.f
     return np.asarray(DEVIATIONS * np.sqrt(np.sum((basis @ vectors) ** 2 / values, axis=1)))
 
 
-def _variances_of_counts(mechanism: Mechanism, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+def _variances_of_counts(mechanism: Mechanism, theta: Floats) -> Floats:
     """Return n times the variances of shares that are estimated from how many answers name each category."""
     naming = mechanism.naming()
     assert naming is not None
@@ -136,27 +137,13 @@ def _variances_of_counts(mechanism: Mechanism, theta: NDArray[np.float64]) -> ND
     return np.asarray(h * (1 - h) / (truth - other) ** 2)
 
 
-def _variance(one: Candidate, theta: NDArray[np.float64]) -> float:
+def _variance(one: Candidate, theta: Floats) -> float:
     """Return n times the sum of the variances of all shares, NaN if it would take too long."""
     from adobest_pp.likelihood.without_prior import MOST_CATEGORIES
 
     if theta.size > MOST_CATEGORIES and one.mechanism.naming() is not None:
         return float(_variances_of_counts(one.mechanism, theta).sum())
     return asymptotic_variance(one.mechanism, theta, subset=one.subset) if theta.size <= MOST_INVERTED else math.nan
-
-
-WHEN = {
-    "srr": "two categories, or a large ε",
-    "subset-selection": "nothing is known of the shares: first choice",
-    "hadamard-response": "very many categories, short answers, small ε",
-    "projective-geometry-response": "very many categories, short answers",
-    "unary-encoding": "a collector that takes bits, as RAPPOR's",
-    "local-hashing": "so many categories that a set is too long",
-    "count-mean-sketch": "a collector with a few public hashes, as Apple's",
-    "rrrr": "as the paper; adapts, and tends to this",
-    DESIGN: "people who can be asked in rounds",
-}
-LEAST_EPSILON = 0.01
 
 
 def efficiency_table(
@@ -206,7 +193,7 @@ def efficiency_table(
         for j, epsilon in enumerate(budgets):
             # The design and its bound are found once.
             design = optimal_mechanism(shares, epsilon) if k <= MOST_ENUMERATED else None
-            known = {DESIGN: Candidate(DESIGN, design.mechanism)} if design is not None else {}
+            known = {DESIGN: Candidate(design.mechanism)} if design is not None else {}
             rows = [known.get(name) or candidate(name, shares, epsilon) for name in names]
             variances[i, j] = [_variance(one, shares) for one in rows]
             least[i, j] = np.nanmin(variances[i, j]) if design is None else design.lower_bound
@@ -226,14 +213,12 @@ def mechanism_table(
 
     Parameters
     ----------
-    n_categories : int
-        K.
+    n_categories, mechanisms
+        As in `efficiency_table`.
     epsilon : float
         Privacy budget of one answer, at least 0.01.
     theta : array of shape (K,), optional
         The shares; all equal by default.
-    mechanisms : str or sequence of str, optional
-        As in `efficiency_table`.
 
     Returns
     -------

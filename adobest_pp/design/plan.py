@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._checks import (
     MAX_EPSILON,
@@ -27,6 +27,7 @@ from adobest_pp._checks import (
 from adobest_pp._dirichlet import ESTIMATE_PRIOR, draw_people
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief, check_labels, labels_of
+from adobest_pp._types import Floats
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.design.optimal import check_design_prior
@@ -46,8 +47,6 @@ from adobest_pp.intervals import covering_intervals, shortest_intervals
 
 if TYPE_CHECKING:
     import xarray as xr
-
-Floats = NDArray[np.float64]
 
 GIVEN = ("people", "epsilon", "half_width")
 # Beyond this many categories a design takes longer than a plan should, and is made only on request.
@@ -229,7 +228,7 @@ def _check_numbers(people: Any, epsilon: Any, half_width: Any) -> dict[str, Any]
     return numbers
 
 
-def _shares(theta: Any, categories: Any, seed: int, progressbar: bool) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+def _shares(theta: Any, categories: Any, seed: int, progressbar: bool) -> tuple[Floats, tuple[str, ...]]:
     """Return θ and its labels, or raise ValueError."""
     if isinstance(theta, Responses | Gathered):
         if categories is not None:
@@ -301,7 +300,7 @@ def _recommended(answers: "dict[str, PlanSolution]", found: str) -> tuple[str, s
     power = 0.5 if found == "people" else 1.0
     costs = {name: getattr(each, found) ** power for name, each in answers.items() if each.half_width > 0}
     if not costs:
-        return "", "No mechanism reaches this half-width with so many people: ask more of them."
+        return "", "No mechanism reaches this half-width with this many people: ask more people."
     words = {"people": "fewer people", "epsilon": "less of the budget", "half_width": "narrower intervals"}[found]
     fixed = {name: cost for name, cost in costs.items() if name != DESIGN} or costs
     least = min(fixed.values())
@@ -369,7 +368,7 @@ def non_private_unit(theta: Floats) -> float:
 
 
 def reliable_from(unit: Floats, theta: Floats, prior: Floats | str) -> float:
-    """Return from how many people the asymptotic half-width, `unit`/√n, is within 10 % of what exact inference gives.
+    """Return the least number of people for which the half-width `unit`/√n is within 10 % of that of exact inference.
 
     Intervals depend on the prior only if it prefers some categories.
     """
@@ -411,35 +410,31 @@ class Search:
 
     def _at(self, one: Candidate) -> PlanSolution:
         """Return the plan at the given ε."""
-        asked = self.question
-        unit = unit_half_widths(one, asked.theta)
+        unit = unit_half_widths(one, self.question.theta)
         if not np.isfinite(unit).all():
-            return _unreachable(asked)
-        return self._people(one, unit) if asked.half_width else self._width(one, unit)
+            return _unreachable(self.question)
+        return self._people(one, unit) if self.question.half_width else self._width(one, unit)
 
     def _width(self, one: Candidate, unit: Floats) -> PlanSolution:
         """Return the half-width with the given people at this ε."""
-        asked = self.question
-        method, widths = self._method(unit, asked.people), unit / math.sqrt(asked.people)
-        if method == "simulated":
-            widths = self._simulated(one, asked.people, thorough=True)
-        error = self.error if method == "simulated" else 0.0
-        return _answer(one, asked.people, widths, method, unit, asked, error)
+        people = self.question.people
+        method = self._method(unit, people)
+        if method != "simulated":
+            return self._answer(one, people, unit, method)
+        widths = self._simulated(one, people, thorough=True)
+        return self._answer(one, people, unit, method, widths, self.error)
 
     def _people(self, one: Candidate, unit: Floats) -> PlanSolution:
         """Return how many people the given half-width takes at this ε."""
         asked = self.question
-        wanted = asked.half_width
-        people = max(1, math.ceil((unit.mean() / wanted) ** 2))
+        people = max(1, math.ceil((unit.mean() / asked.half_width) ** 2))
         method = self._method(unit, people)
         if method != "simulated":
-            return _answer(one, people, unit / math.sqrt(people), method, unit, asked)
+            return self._answer(one, people, unit, method)
         high = math.log(MOST_SIMULATED / asked.theta.size)
-        begin = math.log(max(1.0, (unit.mean() * self.ratio / wanted) ** 2))
+        begin = math.log(max(1.0, (unit.mean() * self.ratio / asked.half_width) ** 2))
         place, widths, error = self._match(lambda x, t: self._simulated(one, _whole(x), t), begin, -0.5, (0.0, high))
-        people = _whole(place)
-        self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
-        return _answer(one, people, widths, method, unit, asked, error)
+        return self._answer(one, _whole(place), unit, method, widths, error)
 
     def _epsilon(self, name: str) -> PlanSolution:
         """Return the ε at which the given people reach the given half-width."""
@@ -450,9 +445,7 @@ class Search:
             if self.ratio != 1:
                 one, _, _ = self._asymptotic_epsilon(name, asked.half_width / self.ratio)
             return self._simulated_epsilon(name, one)
-        if off > REACHED:
-            return _unreachable(asked)
-        return _answer(one, asked.people, unit / math.sqrt(asked.people), method, unit, asked)
+        return _unreachable(asked) if off > REACHED else self._answer(one, asked.people, unit, method)
 
     def _simulated_epsilon(self, name: str, near: Candidate) -> PlanSolution:
         asked = self.question
@@ -469,9 +462,7 @@ class Search:
         if math.log(widths.mean() / asked.half_width) > REACHED:
             return _unreachable(asked)
         held = candidate(name, asked.theta, _budget(place), held)
-        unit = unit_half_widths(held, asked.theta)
-        self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
-        return _answer(held, people, widths, "simulated", unit, asked, error)
+        return self._answer(held, people, unit_half_widths(held, asked.theta), "simulated", widths, error)
 
     def _asymptotic_epsilon(self, name: str, wanted: float) -> tuple[Candidate, Floats, float]:
         """Return the mechanism with the wanted asymptotic half-width, √n times its half-widths, and the error in logs.
@@ -513,7 +504,8 @@ class Search:
                 if before is not None and abs(place - before[0]) > 0.05:
                     secant = (off - before[1]) / (place - before[0])
                     slope = min(max(secant, 2 * expected), 0.2 * expected)
-                moved = _moved(place, off, slope, bounds)
+                # Where a line of this slope is zero, within the bounds.
+                moved = min(max(place + min(max(-off / slope, -LONGEST), LONGEST), bounds[0]), bounds[1])
                 close = max(self.error, ERROR) if thorough else CLOSE
                 if abs(off) < close or abs(moved - place) < 1e-9 or (thorough and not left):
                     break
@@ -546,40 +538,29 @@ class Search:
         self.error = float(error / means.mean())
         return np.asarray(np.mean(found, axis=0))
 
-
-def _answer(
-    one: Candidate,
-    people: int,
-    widths: Floats,
-    method: str,
-    unit: Floats,
-    asked: PlanProblem,
-    error: float = 0.0,
-) -> PlanSolution:
-    guess = one.mechanism.best_guess(asked.theta, subset=one.subset)
-    reliable, half_widths = reliable_from(unit, asked.theta, asked.prior), (float(widths.mean()), float(widths.max()))
-    return PlanSolution(people, one.mechanism.epsilon, *half_widths, error, method, float(unit.mean()), reliable, guess)
+    def _answer(
+        self, one: Candidate, people: int, unit: Floats, method: str, widths: Floats | None = None, error: float = 0.0
+    ) -> PlanSolution:
+        """Return the plan with one mechanism, with the half-widths of the formula unless others are given."""
+        asked = self.question
+        if widths is None:
+            widths = unit / math.sqrt(people)
+        else:
+            self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
+        guess = one.mechanism.best_guess(asked.theta, subset=one.subset)
+        half_widths, reliable = (
+            (float(widths.mean()), float(widths.max())),
+            reliable_from(unit, asked.theta, asked.prior),
+        )
+        return PlanSolution(
+            people, one.mechanism.epsilon, *half_widths, error, method, float(unit.mean()), reliable, guess
+        )
 
 
 def _unreachable(asked: PlanProblem) -> PlanSolution:
     """Return the plan with a mechanism that cannot do it."""
-    return PlanSolution(
-        asked.people or math.nan,
-        asked.epsilon or math.nan,
-        math.nan,
-        math.nan,
-        math.nan,
-        "unreachable",
-        math.inf,
-        math.inf,
-        math.nan,
-    )
-
-
-def _moved(place: float, off: float, slope: float, bounds: tuple[float, float]) -> float:
-    """Return where a line of this slope is zero, within the bounds and at most `LONGEST` away."""
-    step = min(max(-off / slope, -LONGEST), LONGEST)
-    return min(max(place + step, bounds[0]), bounds[1])
+    nan, inf = math.nan, math.inf
+    return PlanSolution(asked.people or nan, asked.epsilon or nan, nan, nan, nan, "unreachable", inf, inf, nan)
 
 
 def _budget(log_epsilon: float) -> float:

@@ -17,12 +17,11 @@ from functools import cached_property
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-Floats = NDArray[np.float64]
-Masks = NDArray[np.bool_]
+from adobest_pp._types import Floats, Masks
+from adobest_pp.mechanisms.projective_geometry_response import ProjectiveGeometryResponse, field_of
 
 MOST_STEPS = 60
 # The share of the way to the boundary that a step may go, and the most that a step may cut the mean complementarity.
@@ -70,7 +69,6 @@ class Solution:
     masks: Masks  # (m, K), the sets
     weights: Floats  # (m,), c, positive
     prices: Floats  # (K,), λ, the multipliers of Σ c_A q_A = 1
-    slacks: Floats  # (m,), z, the multipliers of c ≥ 0
 
     @cached_property
     def covariance(self) -> Floats:
@@ -114,8 +112,7 @@ class Solution:
         """Return the solution without sets of negligible weight, or None if what is left is not feasible."""
         for share in NEGLIGIBLE:
             heavy = self.weights > share * self.weights.max()
-            kept = {name: getattr(self, name)[heavy] for name in ("masks", "weights", "slacks")}
-            fewer = replace(self, **kept).balanced()
+            fewer = replace(self, masks=self.masks[heavy], weights=self.weights[heavy]).balanced()
             if fewer.is_feasible():
                 return fewer
         return None
@@ -149,7 +146,7 @@ def variances_of(covariance: Floats, basis: Floats) -> Floats:
 def singletons(problem: Problem) -> Solution:
     """Return the family of all singletons, which is feasible for every problem."""
     k = len(problem.theta)
-    return Solution(problem, np.eye(k, dtype=bool), np.full(k, 1 / (k + problem.odds)), np.zeros(k), np.zeros(k))
+    return Solution(problem, np.eye(k, dtype=bool), np.full(k, 1 / (k + problem.odds)), np.zeros(k))
 
 
 def solve(problem: Problem, masks: Masks, tolerance: float, near: Solution | None = None) -> Solution:
@@ -182,7 +179,7 @@ def solve(problem: Problem, masks: Masks, tolerance: float, near: Solution | Non
         dc, dp, dz = direction(max((after / mean) ** 3, BEST_CUT) * mean)
         step = NEAR * min(_reach(c, dc), _reach(z, dz), 1 / NEAR)
         c, prices, z = c + step * dc, prices + step * dp, z + step * dz
-    return Solution(problem, masks, c, prices, z)
+    return Solution(problem, masks, c, prices)
 
 
 def _begin(problem: Problem, masks: Masks, q: Floats, near: Solution | None) -> tuple[Floats, Floats, Floats]:
@@ -190,7 +187,7 @@ def _begin(problem: Problem, masks: Masks, q: Floats, near: Solution | None) -> 
     m, k = masks.shape
     c = k / m / q.sum(axis=0)
     if near is None:
-        value = Solution(problem, masks, c, np.zeros(k), np.ones(m)).value
+        value = Solution(problem, masks, c, np.zeros(k)).value
         return c, np.full(k, -value / k), value / m / c
     known = {mask.tobytes(): weight for mask, weight in zip(near.masks, near.weights, strict=True)}
     c = np.array([max(known.get(mask.tobytes(), 0.0), AWAY * each) for mask, each in zip(masks, c, strict=True)])
@@ -546,19 +543,8 @@ def climb(pull, theta, prices, odds, members, found):  # type: ignore[no-untyped
 # and K. Talwar (2022), Private frequency estimation via projective geometry, ICML). The search starts with them.
 
 
-# For each order q = p^e: p, and the lower coefficients of an irreducible polynomial x^e + … over the integers modulo p.
-_FIELDS = {
-    2: (2, (0,)),
-    3: (3, (0,)),
-    4: (2, (1, 1)),
-    5: (5, (0,)),
-    7: (7, (0,)),
-    8: (2, (1, 1, 0)),
-    9: (3, (1, 0)),
-    11: (11, (0,)),
-    13: (13, (0,)),
-}
-ORDERS = tuple(_FIELDS)
+# The numbers of elements of the fields: primes and powers of primes.
+ORDERS = (2, 3, 4, 5, 7, 8, 9, 11, 13)
 
 
 def hyperplanes(k: int, order: int) -> Masks:
@@ -566,8 +552,7 @@ def hyperplanes(k: int, order: int) -> Masks:
 
     Each point is in equally many hyperplanes, and so is each pair of points.
     """
-    dimension = _dimension(k, order)
-    add, multiply = _tables(order)
+    dimension = ProjectiveGeometryResponse(k, 1.0, order).dimension
     points = np.array(
         [
             (0,) * lead + (1,) + rest
@@ -577,41 +562,9 @@ def hyperplanes(k: int, order: int) -> Masks:
     )
     # Neighboring points lie on common planes. In random order, the sets have more similar sizes.
     held = points[np.random.default_rng(order).permutation(len(points))[:k]]
-    products = np.zeros((len(points), k), dtype=np.int64)
-    for axis in range(dimension):
-        products = add[products, multiply[points[:, axis, None], held[None, :, axis]]]
-    return np.asarray(products == 0)
+    return np.asarray(field_of(order).dot(points[:, None], held) == 0)
 
 
 def n_hyperplanes(k: int, order: int) -> int:
     """Return the number of hyperplanes of that geometry, which is also its number of points."""
-    return _n_points(order, _dimension(k, order))
-
-
-def _dimension(k: int, order: int) -> int:
-    """Return how many coordinates a point needs."""
-    dimension = 2
-    while _n_points(order, dimension) < k:
-        dimension += 1
-    return dimension
-
-
-def _n_points(order: int, dimension: int) -> int:
-    """Return the number of points with this many coordinates; multiples are the same point."""
-    return sum(order**power for power in range(dimension))
-
-
-def _tables(order: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the tables of addition and multiplication; the digits of an element, base p, are its coefficients."""
-    p, lower = _FIELDS[order]
-    degree = len(lower)
-    digits = np.array([[element // p**i % p for i in range(degree)] for element in range(order)])
-    places = p ** np.arange(degree)
-    add = (digits[:, None] + digits[None]) % p @ places
-    multiply = np.zeros((order, order), dtype=np.int64)
-    for first, second in itertools.product(range(order), repeat=2):
-        product = np.convolve(digits[first], digits[second])
-        for power in range(len(product) - 1, degree - 1, -1):
-            product[power - degree : power] -= product[power] * np.array(lower)
-        multiply[first, second] = product[:degree] % p @ places
-    return add, multiply
+    return ProjectiveGeometryResponse(k, 1.0, order).n_outputs

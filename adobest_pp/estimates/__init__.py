@@ -1,8 +1,8 @@
 """Estimates to hand on: shares of everybody and of groups, with weights and intervals that cover.
 
-`estimate` is the short way from answers to a table. What it rests on: `direct` (unbiased estimates of people with
-weights) and `pooling` (groups that borrow from each other). `association` is for two private questions of the same
-people; `ordered_quantiles` and `numbers_in_bins` are for categories with an order and for numbers.
+`estimate` makes a table from answers. It rests on `direct` (unbiased estimates of people with weights) and `pooling`
+(groups that borrow from each other). `association` is for two private questions of the same people,
+`ordered_quantiles` and `numbers_in_bins` are for categories with an order and for numbers.
 """
 
 from adobest_pp.estimates.estimate import estimate

@@ -1,9 +1,9 @@
-"""The change of shares between two surveys of the same question, with its interval: of other people, or of the same.
+"""The change of shares between two surveys of the same question, with its interval: of the same people or of others.
 
 The change is the difference of the two unbiased estimates. Each estimate is a sum with one term for each person. People
 who answered both times have a term in each, and the covariance of the two estimates is the sum over these people of the
-products of their terms. So it is right whoever changed, whatever the mechanism drew anew, and with any weights; without
-such people it is zero.
+products of their terms. This holds whoever changed, whatever the mechanism drew anew, and for any weights. Without such
+people the covariance is zero.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def change_between(before: Measured, after: Measured) -> Change:
     """Return the change of each share with an interval of the same probability as those of the two shares.
 
     The interval of a difference follows from those of the two shares [1]_: their distances to the estimates are added
-    as errors with the correlation of the two estimates are.
+    like two errors with the correlation of the estimates.
 
     References
     ----------

@@ -20,7 +20,6 @@ import numpy as np
 from adobest_pp._numerics import zero_sum_basis
 from adobest_pp._types import Floats, Integers
 from adobest_pp.answers.responses import Responses
-from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import row_probabilities
 from adobest_pp.likelihood.without_prior import UNKNOWN, Direct, counts_say_all, direct_of_variance
 from adobest_pp.mechanisms import Mechanism, Published
@@ -76,20 +75,14 @@ class Weighted(NamedTuple):
     terms: Floats
 
 
-def one_answer_each(responses: Responses) -> tuple[Integers, Integers]:
-    """Return the number of the question of each person, of shape (n,), and a person who was asked each of them."""
-    row = responses.published().row
-    if not row.size:
-        return np.zeros(len(responses), dtype=np.int64), np.zeros(1, dtype=np.int64)
-    _, first, kind = np.unique(row, return_index=True, return_inverse=True)
-    return kind, first
-
-
 def efficient_scores(responses: Responses, near: Floats) -> Scores:
     """Return the derivatives of ln P(answer | θ) at `near`, and the information of each question."""
     evidence, row = responses.evidence_and_index()
-    kind, first = one_answer_each(responses)
     published, answers = responses.published(), responses.answers
+    # The question of each person, and a person who was asked each of them.
+    kind, first = np.zeros(len(responses), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    if published.row.size:
+        _, first, kind = np.unique(published.row, return_index=True, return_inverse=True)
     slopes = [
         responses.mechanism.total_information(
             answers[i : i + 1], Published(published.row[i : i + 1], published.subsets), near
@@ -109,15 +102,10 @@ def naming_scores(responses: Responses, near: Floats) -> Scores | None:
     if naming is None or not counts_say_all(mechanism):
         return None
     evidence, row = responses.evidence_and_index()
-    truth, other = naming
-    of_row = (names(evidence) - other) / (truth - other) - near
+    (truth, other), matrix = naming, evidence.matrix()
+    names = np.asarray(matrix > matrix.min(axis=1, keepdims=True), dtype=np.float64)
+    of_row = (names - other) / (truth - other) - near
     return Scores(near, of_row, row, np.zeros(row.size, dtype=np.int64), np.eye(near.size)[None])
-
-
-def names(evidence: Evidence) -> Floats:
-    """Return which categories each row of evidence names, as zeros and ones of shape (U, K)."""
-    matrix = evidence.matrix()
-    return np.asarray(matrix > matrix.min(axis=1, keepdims=True), dtype=np.float64)
 
 
 def weighted_estimate(scores: Scores, weights: Floats, calibrated_by: Integers | None = None) -> Weighted | None:
@@ -130,7 +118,7 @@ def weighted_estimate(scores: Scores, weights: Floats, calibrated_by: Integers |
     weights : array of shape (n,)
         Weights, 0 for people outside the group.
     calibrated_by : array of int, shape (n, C), optional
-        The cells of C margins that the weights were adjusted to. What they explain is no error any more.
+        The cells of C margins that the weights were adjusted to. What they explain is no longer an error.
     """
     basis = zero_sum_basis(scores.near.size).T
     slope = np.tensordot(np.bincount(scores.kind, weights, minlength=len(scores.slopes)), scores.slopes, axes=1)

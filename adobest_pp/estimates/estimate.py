@@ -22,6 +22,7 @@ from adobest_pp._wording import interval_in_words, share_in_words
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses, check_responses
 from adobest_pp.estimates.direct import (
+    Weighted,
     direct_of_group,
     effective_people,
     efficient_scores,
@@ -31,7 +32,7 @@ from adobest_pp.estimates.direct import (
     weighted_estimate,
 )
 from adobest_pp.estimates.pooling import learned_shares, pooled_shares, smoothed_shares
-from adobest_pp.intervals import COVERING, PROBABILITY, covering_intervals
+from adobest_pp.intervals import COVERING, PROBABILITY, covering_intervals, share_of_sample
 from adobest_pp.likelihood import maximum_likelihood
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.likelihood.without_prior import MOST_CATEGORIES, Direct, check_fit, direct_estimate
@@ -147,9 +148,7 @@ def estimate(
     wanted = [Group("", EVERYBODY, raked), *_groups_of(columns, raked)]
     shares_of = smoothed_shares if check_flag(ordered, "ordered") else learned_shares
     found, left_out = _estimated(responses, wanted, cells, seed, shares_of)
-    result = _labelled(found, responses, level)
-    fit = check_fit(responses)
-    return result.assign_attrs(
+    return _labeled(found, responses, level).assign_attrs(
         mechanism=json.dumps(responses.mechanism.settings()),
         epsilon=float(responses.mechanism.epsilon),
         n_responses=n,
@@ -158,7 +157,7 @@ def estimate(
         weighted=int(weights is not None),
         margins=json.dumps({} if margins is None else _margins_by_column(margins, columns), ensure_ascii=False),
         left_out=json.dumps(left_out, ensure_ascii=False),
-        fit_p_value=float(fit.p_value),
+        fit_p_value=float(check_fit(responses).p_value),
         probability=level,
         random_seed=seed,
     )
@@ -182,36 +181,33 @@ def _estimated(
     scores = efficient_scores(responses, near)
     counts = naming_scores(responses, near)
     mechanism = responses.mechanism
-    kept: dict[str, tuple[Group, Any, Direct]] = {}
+    kept: list[tuple[Group, Weighted, Direct]] = []
     left_out: dict[str, int] = {}
     for group in groups:
-        people = int(np.count_nonzero(group.weights))
         found, direct = None, None
         # Rounding: the sum of five equal weights over one of them may be below five.
         if heaviest_people(group.weights) > LEAST_PEOPLE - 1e-9 or group.name == EVERYBODY:
             found = weighted_estimate(scores, group.weights)
             direct = direct_of_group(scores if counts is None else counts, group.weights, cells, mechanism)
         if found is None or direct is None:
-            left_out[group.name] = people
+            left_out[group.name] = int(np.count_nonzero(group.weights))
         else:
-            kept[group.name] = (group, found, direct)
-    if EVERYBODY not in kept:
+            kept.append((group, found, direct))
+    if EVERYBODY in left_out:
         raise ValueError("responses must determine the share of every category, got answers that do not")
-    means = {name: (found.estimate, _precision(found.slope, group.weights)) for name, (group, found, _) in kept.items()}
-    shares = {EVERYBODY: shares_of(*means[EVERYBODY], seed).theta.mean(axis=(0, 1))[0]}
+    # Each precision is that of an estimate whose weights are taken as fixed.
+    means = [
+        (found.estimate, found.slope * (group.weights.sum() / np.sum(group.weights**2))) for group, found, _ in kept
+    ]
+    shares = {EVERYBODY: shares_of(*means[0], seed).theta.mean(axis=(0, 1))[0]}
     common = np.maximum(shares[EVERYBODY], 1e-6)
     common /= common.sum()
-    for column in dict.fromkeys(kept[name][0].column for name in kept if name != EVERYBODY):
-        members = [name for name, (group, _, _) in kept.items() if group.column == column and name != EVERYBODY]
-        estimates, precisions = (np.array(part) for part in zip(*(means[name] for name in members), strict=True))
+    for column in dict.fromkeys(group.column for group, _, _ in kept[1:]):
+        members = [i for i, (group, _, _) in enumerate(kept) if i > 0 and group.column == column]
+        estimates, precisions = (np.array(part) for part in zip(*(means[i] for i in members), strict=True))
         drawn = pooled_shares(estimates, precisions, common, seed).theta.mean(axis=(0, 1))
-        shares |= dict(zip(members, drawn, strict=True))
-    return [_Found(group, shares[name], direct) for name, (group, _, direct) in kept.items()], left_out
-
-
-def _precision(slope: Floats, weights: Floats) -> Floats:
-    """Return the inverse of the covariance of a weighted estimate, whose weights are taken as fixed."""
-    return np.asarray(slope * (weights.sum() / np.sum(weights**2)))
+        shares |= dict(zip((kept[i][0].name for i in members), drawn, strict=True))
+    return [_Found(group, shares[group.name], direct) for group, _, direct in kept], left_out
 
 
 def _of_everybody(responses: Responses | Gathered, group: Group, seed: int, shares_of: Any) -> _Found:
@@ -242,43 +238,35 @@ def smooth(responses: Responses | Gathered) -> Floats:
     return np.asarray((n * maximum_likelihood(responses.evidence()) + 1) / (n + k))
 
 
-def _labelled(found: Sequence[_Found], responses: Responses | Gathered, level: float) -> "xr.Dataset":
+def _labeled(found: Sequence[_Found], responses: Responses | Gathered, level: float) -> "xr.Dataset":
     """Return the table of all groups."""
     import xarray as xr
 
-    rows: dict[str, list[Any]] = {}
-    people = [effective_people(group.weights) for group, _, _ in found]
-    honest = [Direct(each.share, *_honest(each.share, n)) for each, n in zip(found, people, strict=True)]
-    given, openly = (_intervals(each, level) for each in ([each.direct for each in found], honest))
-    for i, (group, share, direct) in enumerate(found):
-        effective = people[i]
-        lower, upper = given[:, i]
-        lower, upper = np.minimum(lower, share), np.maximum(upper, share)
-        low, high = openly[:, i]
-        width = upper - lower
-        due = 1 - np.minimum(np.divide(high - low, width, out=np.ones_like(width), where=width > 0), 1.0)
-        empty = direct.estimate <= 0
-        ends = list(zip(lower, upper, empty, strict=True))
-        values = {
-            "share": share,
-            "lower": lower,
-            "upper": upper,
-            "direct": direct.estimate,
-            "privacy": due,
-            "may_be_empty": empty,
-            "interval": [interval_in_words(low, high, may_be_empty=is_) for low, high, is_ in ends],
-            "in_words": [share_in_words(mean, low, high) for mean, (low, high, _) in zip(share, ends, strict=True)],
-            "people": np.count_nonzero(group.weights),
-            "effective_people": effective,
-        }
-        for name, value in values.items():
-            # Twelve decimals have the same digits in every file, also in workbooks.
-            rows.setdefault(name, []).append(np.round(value, 12) if np.asarray(value).dtype == np.float64 else value)
-    by_group = {"people", "effective_people"}
-    variables = {
-        name: (("group",) if name in by_group else ("group", "category"), np.array(each)) for name, each in rows.items()
+    groups, share = [each.group for each in found], np.array([each.share for each in found])
+    people = [effective_people(group.weights) for group in groups]
+    honest = [Direct(row, 0 * row, 0 * row + 1, np.full(row.size, n)) for row, n in zip(share, people, strict=True)]
+    lower, upper = _intervals([each.direct for each in found], level)
+    lower, upper = np.minimum(lower, share), np.maximum(upper, share)
+    low, high = _intervals(honest, level)
+    direct = np.array([each.direct.estimate for each in found])
+    empty = direct <= 0
+    cells = [list(zip(*rows, strict=True)) for rows in zip(share, lower, upper, empty, strict=True)]
+    by_category = {
+        "share": share,
+        "lower": lower,
+        "upper": upper,
+        "direct": direct,
+        "privacy": 1 - share_of_sample(high - low, upper - lower),
+        "may_be_empty": empty,
+        "interval": np.array([[interval_in_words(a, b, may_be_empty=is_) for _, a, b, is_ in row] for row in cells]),
+        "in_words": np.array([[share_in_words(mean, a, b) for mean, a, b, _ in row] for row in cells]),
     }
-    groups = [each.group for each in found]
+    by_group = {"people": np.array([np.count_nonzero(group.weights) for group in groups]), "effective_people": people}
+    variables: dict[str, tuple[Any, Any]] = {name: (("group", "category"), each) for name, each in by_category.items()}
+    variables |= {name: ("group", np.array(each)) for name, each in by_group.items()}
+    for name, (dims, values) in variables.items():
+        if values.dtype == np.float64:  # twelve decimals have the same digits in every file, also in workbooks
+            variables[name] = (dims, np.round(values, 12))
     coords: dict[str, Any] = {
         "group": [group.name for group in groups],
         "category": list(responses.categories),
@@ -288,18 +276,13 @@ def _labelled(found: Sequence[_Found], responses: Responses | Gathered, level: f
     return xr.Dataset(variables, coords, {"interval_kind": COVERING})
 
 
-def _honest(share: Floats, people: float) -> tuple[Floats, Floats, Floats]:
-    """Return how likely honest answers of so many people name another category, how much likelier theirs, and n."""
-    return 0 * share, 0 * share + 1, np.full(share.size, people)
-
-
 def _intervals(directs: Sequence[Direct], level: float) -> Floats:
     """Return the ends of the intervals of several groups, of shape (2, groups, K), all found in one search."""
     joined = Direct(*(np.concatenate(parts) for parts in zip(*directs, strict=True)))
     return np.asarray(covering_intervals(joined, level).reshape(2, len(directs), -1))
 
 
-# What people are, and what they weigh.
+# Groups, weights and margins.
 
 
 def _check_groups(groups: Any, n: int) -> dict[str, NDArray[np.object_]]:
@@ -388,8 +371,8 @@ def terms_of_people(responses: Responses, weights: Floats, cells: Integers | Non
     `weights` and `cells` are those of `raked_weights`. The sum of the squares is the variance of the estimate.
     """
     near = smooth(responses)
-    scores = naming_scores(responses, near)
-    found = weighted_estimate(efficient_scores(responses, near) if scores is None else scores, weights, cells)
+    scores = naming_scores(responses, near) or efficient_scores(responses, near)
+    found = weighted_estimate(scores, weights, cells)
     if found is None:
         raise ValueError("responses must determine the share of every category, got answers that do not")
     return found.terms
@@ -432,17 +415,13 @@ def _check_margins(
             raise ValueError(f"{what} must have a share of every group, got none of {brief(absent)}")
         extra = [label for label in part if label not in known]
         if extra:
-            raise ValueError(f"{what} must be of groups with answers, got {brief(extra)}, of which nobody answered")
+            raise ValueError(f"{what} must be of groups with answers, got {brief(extra)}, in which nobody answered")
         if abs(values.sum() - 1) > ROUNDED:
             raise ValueError(f"{what} must be shares that sum to 1, got a sum of {values.sum():g}")
-        cells.append(_places(labels, known))
+        place = {label: i for i, label in enumerate(known)}
+        cells.append(np.array([place[label] for label in labels.tolist()]))
         shares.append(values / values.sum())
     return np.column_stack(cells), shares
-
-
-def _places(labels: NDArray[np.object_], known: list[str]) -> Integers:
-    place = {label: i for i, label in enumerate(known)}
-    return np.array([place[label] for label in labels.tolist()], dtype=np.int64)
 
 
 def _share(value: Any, what: str) -> float:

@@ -18,7 +18,7 @@ from adobest_pp._text import brief
 from adobest_pp._types import Floats
 from adobest_pp._wording import interval_in_words
 from adobest_pp.answers.responses import Responses, check_mechanism, check_responses
-from adobest_pp.estimates.direct import efficient_scores, naming_scores
+from adobest_pp.estimates.direct import effective_people, efficient_scores, naming_scores
 from adobest_pp.estimates.estimate import check_weights, smooth
 from adobest_pp.estimates.pooling import learned_shares
 from adobest_pp.intervals import COVERING, PROBABILITY, covering_intervals
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The most cells of a table.
 MOST_CELLS = 400
-# Odds ratios beyond these are said to be as large, or as small, as can be.
+# Odds ratios beyond these are reported as zero or infinite.
 ODDS = (1e-4, 1e4)
 
 
@@ -48,12 +48,8 @@ def association(
     ----------
     first, second : Responses
         The answers of the same people to both questions, in the same order, by any mechanisms that drew independently.
-    weights : array of shape (n,), optional
-        A positive weight of each person.
-    probability : float, default 0.95
-        How often an interval contains what it is about.
-    random_seed : int, default 1
-        The same seed gives the same table.
+    weights, probability, random_seed
+        As in `estimate`.
 
     Returns
     -------
@@ -82,6 +78,8 @@ def association(
     >>> bool(table.cramers_v_lower > 0.7)
     True
     """
+    import xarray as xr
+
     for each in (first, second):
         check_responses(each)
     if not (isinstance(first, Responses) and isinstance(second, Responses)):
@@ -98,12 +96,27 @@ def association(
     weighed = check_weights(weights, n)
     mean, covariance = _table(unbiased(first), unbiased(second), weighed)
     epsilon = first.mechanism.epsilon + second.mechanism.epsilon
-    people = weighed.sum() ** 2 / np.sum(weighed**2)
     share = learned_shares(mean, _inverse(covariance), seed).theta.mean(axis=(0, 1))[0]
-    direct = direct_of_variance(share, mean, np.diag(covariance), people, None, epsilon)
+    direct = direct_of_variance(share, mean, np.diag(covariance), effective_people(weighed), None, epsilon)
     lower, upper = covering_intervals(direct, level)
     lower, upper = np.minimum(lower, share), np.maximum(upper, share)
-    return _labelled(first, second, share, lower, upper, direct.estimate, covariance, level, seed)
+    words = np.array([interval_in_words(*ends) for ends in zip(lower, upper, strict=True)])
+    cells = {"share": share, "lower": lower, "upper": upper, "direct": direct.estimate, "interval": words}
+    variables: dict[str, Any] = {name: (("first", "second"), each.reshape(k, m)) for name, each in cells.items()}
+    measures = {"cramers_v": cramers_v(direct.estimate, covariance, (k, m), level)}
+    if (k, m) == (2, 2):
+        measures["odds_ratio"] = odds_ratio(direct.estimate, covariance, level)
+    for name, found in measures.items():
+        variables |= {f"{name}{end}": each for end, each in zip(("", "_lower", "_upper"), found, strict=True)}
+    coords = {"first": list(first.categories), "second": list(second.categories)}
+    settings = {
+        "epsilon": float(epsilon),
+        "n_responses": n,
+        "interval_kind": COVERING,
+        "probability": level,
+        "random_seed": seed,
+    }
+    return xr.Dataset(variables, coords, settings)
 
 
 def unbiased(responses: Responses) -> Floats:
@@ -136,42 +149,9 @@ def _table(first: Floats, second: Floats, weights: Floats) -> tuple[Floats, Floa
         terms = (first[part, :, None] * second[part, None, :] - mean).reshape(-1, k) * weights[part, None]
         covariance += terms.T @ terms
     covariance /= total**2
-    # Fewer people than cells say too little about how cells vary together.
+    # With fewer people than cells, the covariances of cells are unreliable.
     keep = n / (n + k)
     return mean.ravel(), keep * covariance + (1 - keep) * np.diag(np.diag(covariance))
-
-
-def _labelled(
-    first: Responses,
-    second: Responses,
-    share: Floats,
-    lower: Floats,
-    upper: Floats,
-    mean: Floats,
-    covariance: Floats,
-    level: float,
-    seed: int,
-) -> "xr.Dataset":
-    import xarray as xr
-
-    shape = (first.n_categories, second.n_categories)
-    words = [interval_in_words(*ends) for ends in zip(lower, upper, strict=True)]
-    cells = {"share": share, "lower": lower, "upper": upper, "direct": mean, "interval": np.array(words)}
-    variables: dict[str, Any] = {name: (("first", "second"), each.reshape(shape)) for name, each in cells.items()}
-    found = cramers_v(mean, covariance, shape, level)
-    variables |= {f"cramers_v{end}": each for end, each in zip(("", "_lower", "_upper"), found, strict=True)}
-    if shape == (2, 2):
-        odds = odds_ratio(mean, covariance, level)
-        variables |= {f"odds_ratio{end}": each for end, each in zip(("", "_lower", "_upper"), odds, strict=True)}
-    coords = {"first": list(first.categories), "second": list(second.categories)}
-    settings = {
-        "epsilon": float(first.mechanism.epsilon + second.mechanism.epsilon),
-        "n_responses": len(first),
-        "interval_kind": COVERING,
-        "probability": level,
-        "random_seed": seed,
-    }
-    return xr.Dataset(variables, coords, settings)
 
 
 class Scalar(NamedTuple):
@@ -195,7 +175,7 @@ def cramers_v(mean: Floats, covariance: Floats, shape: tuple[int, int], level: f
     most = min(shape) - 1
     estimate = math.sqrt(min(max(squares - noise, 0.0) / most, 1.0))
     unit, freedom = spread / noise, noise**2 / spread
-    # Beside chance alone, the sum of squares of a departure of this size varies as much as it does in its direction.
+    # Besides chance, the sum of squares varies as much as the departure does along its direction.
     unit = max(unit, along)
     tails = ((1 + level) / 2, (1 - level) / 2)
 
@@ -215,7 +195,7 @@ def cramers_v(mean: Floats, covariance: Floats, shape: tuple[int, int], level: f
 
 
 def _departures(mean: Floats, covariance: Floats, shape: tuple[int, int]) -> tuple[float, float, float, float]:
-    """Return the weighted sum of squares of departures, its mean, half its variance by chance, and its direction's."""
+    """Return the sum of squares of departures; by chance, its mean and half its variance; and that along them."""
     table = mean.reshape(shape)
     rows, columns = (np.clip(table.sum(axis=axis), 1e-3, None) for axis in (1, 0))
     rows, columns = rows / rows.sum(), columns / columns.sum()
@@ -292,7 +272,7 @@ def _plackett(odds: float, row: Floats, column: Floats) -> Floats:
 def people_for_association(
     first: Mechanism, second: Mechanism, table: ArrayLike, power: float = 0.8, probability: float = PROBABILITY
 ) -> int:
-    """Return how many people must answer two questions to see that they go together.
+    """Return how many people must answer two questions to show that they go together.
 
     Parameters
     ----------
@@ -321,7 +301,7 @@ def people_for_association(
         raise ValueError(f"table must have the shape {shape}, got {brief(table)}")
     mean = check_probabilities(shares.ravel(), shares.size, "table")
     wanted, level = check_probability(power), check_probability(probability)
-    moments = [_second_moments(each, part) for each, part in zip((first, second), _margins(shares), strict=True)]
+    moments = _second_moments(first, shares.sum(axis=1)), _second_moments(second, shares.sum(axis=0))
     products = np.einsum("aij,bkl->abikjl", *moments).reshape(*shape, mean.size, mean.size)
     covariance = np.tensordot(shares, products, axes=2) - np.outer(mean, mean)
     squares, noise, spread, along = _departures(mean, covariance, shape)
@@ -331,10 +311,6 @@ def people_for_association(
         raise ValueError("table must not be that of independent questions: no number of people shows an association")
     sure = brentq(lambda each: 1 - chndtr(limit, freedom, each) - wanted, 0.0, 1e6)
     return math.ceil(float(sure) * unit / squares)
-
-
-def _margins(table: Floats) -> tuple[Floats, Floats]:
-    return table.sum(axis=1), table.sum(axis=0)
 
 
 def _second_moments(mechanism: Mechanism, shares: Floats) -> Floats:

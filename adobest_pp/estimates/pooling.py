@@ -19,7 +19,7 @@ References
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -42,7 +42,7 @@ LEAST_LOG = -1e6
 
 
 class PooledDraws(NamedTuple):
-    """PooledDraws of shares, of shape (chains, draws, G, K), and of ln c or ln a, of shape (chains, draws)."""
+    """Draws of shares, of shape (chains, draws, G, K), and of ln c or ln a, of shape (chains, draws)."""
 
     theta: Floats
     log_concentration: Floats
@@ -60,19 +60,17 @@ def learned_shares(estimate: Floats, precision: Floats, random_seed: int) -> Poo
     random_seed : int
         The same seed gives the same draws.
     """
-    return _chains(estimate[None], precision[None], np.ones(estimate.size), LOG_CONCENTRATION, random_seed)
+    return _chains(_chain, random_seed, estimate[None], precision[None], np.ones(estimate.size), *LOG_CONCENTRATION)
 
 
 def smoothed_shares(estimate: Floats, precision: Floats, random_seed: int) -> PooledDraws:
     """Return draws of everybody's shares under a prior by which neighbors of ordered categories have similar shares.
 
-    θ = softmax(z), where z is a random walk over the categories whose step is learned. Arguments as of
-    `learned_shares`; ln c is that of the step.
+    θ = softmax(z), where z is a random walk over the categories whose step is learned. Arguments are those
+    of `learned_shares`; ln c is that of the step.
     """
-    seeds = np.random.SeedSequence(random_seed).spawn(CHAINS)
-    rngs = [np.random.default_rng(seed) for seed in seeds]
-    parts = [_walk(rng, estimate, precision, *LOG_STEP, WARMUP, SWEEPS) for rng in rngs]
-    return PooledDraws(np.stack([theta for theta, _ in parts])[:, :, None], np.stack([step for _, step in parts]))
+    drawn = _chains(_walk, random_seed, estimate, precision, *LOG_STEP)
+    return drawn._replace(theta=drawn.theta[:, :, None])
 
 
 def pooled_shares(estimates: Floats, precisions: Floats, common: Floats, random_seed: int) -> PooledDraws:
@@ -87,18 +85,15 @@ def pooled_shares(estimates: Floats, precisions: Floats, common: Floats, random_
     common : array of shape (K,)
         The shares μ, positive, which sum to one.
     random_seed : int
-        The same seed gives the same draws.
+        As in `learned_shares`.
     """
-    return _chains(estimates, precisions, common, LOG_LIKENESS, random_seed)
+    return _chains(_chain, random_seed, estimates, precisions, common, *LOG_LIKENESS)
 
 
-def _chains(
-    estimates: Floats, precisions: Floats, common: Floats, law: tuple[float, float], random_seed: int
-) -> PooledDraws:
+def _chains(chain: Any, random_seed: int, *arguments: Any) -> PooledDraws:
     seeds = np.random.SeedSequence(random_seed).spawn(CHAINS)
-    rngs = [np.random.default_rng(seed) for seed in seeds]
-    parts = [_chain(rng, estimates, precisions, common, *law, WARMUP, SWEEPS) for rng in rngs]
-    return PooledDraws(np.stack([theta for theta, _ in parts]), np.stack([learned for _, learned in parts]))
+    parts = [chain(np.random.default_rng(seed), *arguments, WARMUP, SWEEPS) for seed in seeds]
+    return PooledDraws(*(np.stack(each) for each in zip(*parts, strict=True)))
 
 
 @njit(cache=True)

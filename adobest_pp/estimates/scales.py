@@ -13,7 +13,7 @@ References
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from adobest_pp._checks import as_numbers, check_probability
 from adobest_pp._text import brief
 from adobest_pp._types import Floats
 from adobest_pp.answers.responses import Responses, check_responses
+from adobest_pp.estimates.direct import effective_people
 from adobest_pp.estimates.estimate import EVERYBODY, check_weights, estimate
 from adobest_pp.estimates.pairs import unbiased
 from adobest_pp.intervals import PROBABILITY, covering_intervals
@@ -31,14 +32,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 QUARTILES = (0.25, 0.5, 0.75)
-
-
-class Cumulated(NamedTuple):
-    """The share of people at or below each category but the last: estimate and interval, of shape (K−1,)."""
-
-    share: Floats
-    lower: Floats
-    upper: Floats
 
 
 def ordered_quantiles(
@@ -57,12 +50,8 @@ def ordered_quantiles(
         Randomized answers; their categories are in order.
     quantiles : sequence of float
         Which: 0.5 is the median, the category at which the cumulated share reaches one half.
-    weights : array of shape (n,), optional
-        A positive weight of each person.
-    probability : float, default 0.95
-        How often the interval contains the quantile, whatever the shares are.
-    random_seed : int, default 1
-        The same seed gives the same estimate.
+    weights, probability, random_seed
+        As in `estimate`.
 
     Returns
     -------
@@ -85,15 +74,12 @@ def ordered_quantiles(
     import xarray as xr
 
     wanted = [check_probability(each) for each in quantiles]
-    found = _cumulated(responses, weights, probability, random_seed)
+    share, lower, upper = _cumulated(responses, weights, probability, random_seed)
     labels = np.array(responses.categories)
-    places = [_place(curve, each) for each in wanted for curve in (found.share, found.upper, found.lower)]
-    category, lower, upper = (labels[places[i::3]] for i in range(3))
-    variables = {
-        name: ("quantile", each) for name, each in (("category", category), ("lower", lower), ("upper", upper))
-    }
-    curves = {"at_most": found.share, "at_most_lower": found.lower, "at_most_upper": found.upper}
-    variables |= {name: ("cumulated", each) for name, each in curves.items()}
+    curves = {"category": share, "lower": upper, "upper": lower}
+    variables = {name: ("quantile", labels[np.searchsorted(curve, wanted)]) for name, curve in curves.items()}
+    curves = {"at_most": share, "at_most_lower": lower, "at_most_upper": upper}
+    variables |= {name: ("cumulated", curve) for name, curve in curves.items()}
     coords = {"quantile": wanted, "cumulated": labels[:-1]}
     return xr.Dataset(variables, coords, {"probability": probability, "n_responses": len(responses)})
 
@@ -116,7 +102,7 @@ def numbers_in_bins(
     edges : array of shape (K + 1,)
         The ends of the bins: bin i is from ``edges[i]`` to ``edges[i + 1]``.
     quantiles, weights, probability, random_seed
-        As of `ordered_quantiles`.
+        As in `ordered_quantiles`.
 
     Returns
     -------
@@ -139,10 +125,9 @@ def numbers_in_bins(
     import xarray as xr
 
     check_responses(responses)
-    k = responses.n_categories
-    ends = _check_edges(edges, k)
-    wanted = [check_probability(each) for each in quantiles]
-    found = _cumulated(responses, weights, probability, random_seed)
+    ends = _check_edges(edges, responses.n_categories)
+    wanted = np.array([check_probability(each) for each in quantiles])
+    curve, curve_lower, curve_upper = _cumulated(responses, weights, probability, random_seed)
     table = estimate(responses, weights=weights, probability=probability, random_seed=random_seed).sel(group=EVERYBODY)
     share, widths = table["share"].values, np.diff(ends)
     weighed = check_weights(weights, len(responses))
@@ -151,27 +136,26 @@ def numbers_in_bins(
     low, high = (_mean(scores @ each, weighed) for each in (ends[:-1], ends[1:]))
     mean = float(share @ (ends[:-1] + ends[1:]) / 2)
     lower, upper = max(low[0] - reach * low[1], ends[0]), min(high[0] + reach * high[1], ends[-1])
-    values = [_interpolated(found.share, ends, each) for each in wanted]
-    lowest = [ends[_place(found.upper, each)] for each in wanted]
-    highest = [ends[_place(found.lower, each) + 1] for each in wanted]
-    names = [f"{a:g} – {b:g}" for a, b in pairwise(ends)]
+    values = _interpolated(curve, ends, wanted)
     variables = {
         "mean": mean,
         "mean_lower": min(lower, mean),
         "mean_upper": max(upper, mean),
         "value": ("quantile", values),
-        "lower": ("quantile", np.minimum(lowest, values)),
-        "upper": ("quantile", np.maximum(highest, values)),
+        "lower": ("quantile", np.minimum(ends[np.searchsorted(curve_upper, wanted)], values)),
+        "upper": ("quantile", np.maximum(ends[np.searchsorted(curve_lower, wanted) + 1], values)),
         "density": ("bin", share / widths),
         "density_lower": ("bin", table["lower"].values / widths),
         "density_upper": ("bin", table["upper"].values / widths),
     }
-    coords = {"quantile": wanted, "bin": names}
+    coords = {"quantile": wanted, "bin": [f"{a:g} – {b:g}" for a, b in pairwise(ends)]}
     return xr.Dataset(variables, coords, {"probability": probability, "n_responses": len(responses)})
 
 
-def _cumulated(responses: Responses, weights: ArrayLike | None, probability: float, seed: int) -> Cumulated:
-    """Return the cumulated shares, never falling, with intervals that cover each of them."""
+def _cumulated(
+    responses: Responses, weights: ArrayLike | None, probability: float, seed: int
+) -> tuple[Floats, Floats, Floats]:
+    """Return the shares of people at or below each category but the last, and intervals that cover each, all rising."""
     check_responses(responses)
     if not isinstance(responses, Responses):
         raise ValueError("responses must be Responses in the order of people, got gathered answers")
@@ -179,16 +163,14 @@ def _cumulated(responses: Responses, weights: ArrayLike | None, probability: flo
     weighed = check_weights(weights, n)
     table = estimate(responses, weights=weights, ordered=True, probability=level, random_seed=seed).sel(group=EVERYBODY)
     share = np.clip(np.cumsum(table["share"].values)[:-1], 0.0, 1.0)
-    scores = np.cumsum(unbiased(responses), axis=1)[:, :-1]
-    means, errors = _mean(scores, weighed)
-    people = weighed.sum() ** 2 / np.sum(weighed**2)
+    means, errors = _mean(np.cumsum(unbiased(responses), axis=1)[:, :-1], weighed)
     near = np.clip(share, 1 / (n + 2), 1 - 1 / (n + 2))
+    people = effective_people(weighed)
     direct = direct_of_variance(near, means, errors**2, people, None, responses.mechanism.epsilon)
     lower, upper = covering_intervals(direct, level)
     # Curves that rise, each no narrower than the interval of its category: a quantile is then held as often as that.
     lower = np.minimum.accumulate(np.minimum(lower, share)[::-1])[::-1]
-    upper = np.maximum.accumulate(np.maximum(upper, share))
-    return Cumulated(share, lower, upper)
+    return share, lower, np.maximum.accumulate(np.maximum(upper, share))
 
 
 def _mean(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -199,18 +181,12 @@ def _mean(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return np.asarray(mean), np.asarray(np.sqrt(squares * n / max(n - 1, 1)))
 
 
-def _place(curve: Floats, quantile: float) -> int:
-    """Return the first category at which a cumulated share reaches a quantile."""
-    return int(np.searchsorted(curve, quantile))
-
-
-def _interpolated(curve: Floats, edges: Floats, quantile: float) -> float:
-    """Return where a cumulated share reaches a quantile, if people lie evenly in their bins."""
-    whole = np.concatenate([[0.0], curve, [1.0]])
-    i = _place(curve, quantile)
+def _interpolated(curve: Floats, edges: Floats, quantiles: Floats) -> Floats:
+    """Return where a cumulated share reaches the quantiles, if people lie evenly in their bins."""
+    whole, i = np.concatenate([[0.0], curve, [1.0]]), np.searchsorted(curve, quantiles)
     step = whole[i + 1] - whole[i]
-    part = (quantile - whole[i]) / step if step > 0 else 0.5
-    return float(edges[i] + part * (edges[i + 1] - edges[i]))
+    part = np.divide(quantiles - whole[i], step, out=np.full(step.shape, 0.5), where=step > 0)
+    return np.asarray(edges[i] + part * (edges[i + 1] - edges[i]))
 
 
 def _check_edges(edges: ArrayLike, k: int) -> Floats:

@@ -3,7 +3,7 @@
 - `PrivateResponse`: randomized answers as a PyMC distribution, for models of your own.
 - `frequency_model` and `regression_model`: the usual models, ready to sample.
 - `marginal_log_likelihood`, `pointwise_log_likelihood` and `pairs_log_likelihood`: the likelihood as PyTensor graphs.
-- `rows_and_counts` and `counted_log_likelihood`: the same from what was counted, which may be `pymc.Data`.
+- `rows_and_counts` and `counted_log_likelihood`: the same from counts, which may be `pymc.Data`.
 - `multinomial_logit` and `zero_sum`: θ of each person from public covariates, and coefficients for it.
 - `transition_matrix` and `transition_rows`: RRRR as PyTensor graphs, symbolic in the budgets.
 - `simplex`, a module: the transform of θ to free coordinates, in two nodes that compile fast.

@@ -5,7 +5,7 @@ collapsed by compiled functions: numbers are counted at each evaluation, and set
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,20 +13,16 @@ import pytensor.tensor as pt
 from numba import njit
 from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
-from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
-from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 from pytensor.scalar.basic import Cast
 from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp.evidence import Evidence
 from adobest_pp.mechanisms import Mechanism, Published
-from adobest_pp.model.distinct import RowNumbers, distinct_rows
-from adobest_pp.model.ops import source_version
+from adobest_pp.model.distinct import DistinctRows, RowNumbers
+from adobest_pp.model.ops import CompiledOp, source_version
 
-# Up to so many possible answers, it is faster to go through all people once for each of them, in vector instructions.
+# Up to this many possible answers, it is faster to go through all people once for each of them, in vector instructions.
 FEW_ANSWERS = 8
 
 
@@ -46,7 +42,7 @@ def evidence_of(
     subsets : tensor, shape (V, K)
         The published subsets.
     by_person : bool, default False
-        Whether each answer has a θ of its own, so that nothing is gained by finding equal answers among data.
+        Whether each answer has a θ of its own. Then nothing is gained by finding equal answers among data.
     """
     try:
         known, row, masks = constant_fold([answers, index, subsets])
@@ -74,7 +70,7 @@ def _symbolic_evidence(
     if by_person:
         one_each = pt.arange(table.shape[0])
         return _from_sets(mechanism, table.astype("int64"), pt.ones_like(one_each)), one_each
-    first, count = distinct_rows(table)
+    first, count = DistinctRows()(table)
     return _from_sets(mechanism, table[first].astype("int64"), count), RowNumbers()(table)
 
 
@@ -91,14 +87,14 @@ def _from_table(
 ) -> tuple[list[Any], TensorVariable]:
     """Return the rows of all possible answers under all published subsets, with the counts of those given.
 
-    One row more stands for what is no answer, whose probability is 0. Rows that nobody has given get the probability 1,
-    so that they add nothing.
+    One more row stands for invalid answers, whose probability is 0. Rows without answers get the probability 1, so that
+    they add nothing.
     """
     outputs, n_sets = mechanism.outputs(), len(masks)
     everything = Published(np.repeat(np.arange(n_sets), outputs.size), masks)
     evidence, row_of = mechanism.evidence(np.tile(outputs, n_sets), everything)
     table = pt.constant(row_of.reshape(n_sets, -1))
-    count = CountRows(evidence.n_rows + 1)(answers, index, table)
+    count = CountRows()(answers, index, table, np.zeros(evidence.n_rows + 1, dtype=np.int64))
     given = count > 0
     one_more = {name: np.append(getattr(evidence, name), 0) for name in ("base", "own", "inside", "log_scale")}
     graphs = evidence._replace(
@@ -113,8 +109,8 @@ def _from_table(
     return list(graphs), _rows(answers, index, table, evidence.n_rows)
 
 
-def _rows(answers: TensorVariable, index: TensorVariable, table: TensorVariable, other: int) -> TensorVariable:
-    """Return the entry of the table of each answer, and `other` for what is not in it."""
+def _rows(answers: TensorVariable, index: TensorVariable, table: TensorVariable, other: Any) -> TensorVariable:
+    """Return the entry of the table for each answer, and `other` for answers that are not in it."""
     n_sets, n_answers = table.shape[0], table.shape[1]
     inside = (answers >= 0) & (answers < n_answers) & (index >= 0) & (index < n_sets)
     found = table[pt.clip(index, 0, n_sets - 1), pt.clip(answers, 0, n_answers - 1)]
@@ -151,42 +147,12 @@ def _from_sets(mechanism: Any, answers: TensorVariable, count: TensorVariable) -
     return list(graphs)
 
 
-class CountRows(Op):
-    """How many answers each of `n_rows` rows of evidence has; what is no answer counts for the last row.
-
-    Inputs are answers (n,), the row of the subset of each, (n,) or (1,), and the table (V, m) of rows of evidence by
-    subset and answer.
-    """
-
-    __props__ = ("n_rows",)
-
-    def __init__(self, n_rows: int) -> None:
-        self.n_rows = n_rows
-
-    def make_node(self, answers: Any, index: Any, table: Any) -> Apply:
-        """Convert the inputs."""
-        inputs = [pt.as_tensor(part) for part in (answers, index, table)]
-        return Apply(self, inputs, [pt.tensor(dtype="int64", shape=(self.n_rows,))])
-
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled kernel."""
-        output_storage[0][0] = _count_rows(*inputs, self.n_rows)
-
-    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
-        """Return the number of rows."""
-        return [(pt.constant(self.n_rows),)]
-
-    def connection_pattern(self, node: Apply) -> list[list[bool]]:
-        """Nothing has a derivative."""
-        return [[False]] * 3
-
-
 @njit(cache=True)
-def _count_rows(answers, index, table, n_rows):  # type: ignore[no-untyped-def]
+def _count_rows(answers, index, table, none):  # type: ignore[no-untyped-def]
     if index.size != 1 and index.size != answers.size:
         raise ValueError("subset_index must be one for each answer")
     n_sets, n_answers = table.shape
-    count = np.zeros(n_rows, dtype=np.int64)
+    count = none.copy()
     if n_sets == 1 and index.size == 1 and index[0] == 0 and n_answers <= FEW_ANSWERS:
         outside = answers.size
         for y in range(n_answers):
@@ -195,29 +161,33 @@ def _count_rows(answers, index, table, n_rows):  # type: ignore[no-untyped-def]
                 found += answers[i] == y
             count[table[0, y]] += found
             outside -= found
-        count[n_rows - 1] += outside
+        count[count.size - 1] += outside
         return count
     for i in range(answers.size):
         v, y = index[i if index.size > 1 else 0], answers[i]
-        count[table[v, y] if 0 <= v < n_sets and 0 <= y < n_answers else n_rows - 1] += 1
+        count[table[v, y] if 0 <= v < n_sets and 0 <= y < n_answers else count.size - 1] += 1
     return count
 
 
-@register_funcify_default_op_cache_key(CountRows)
-def _(op: CountRows, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    n_rows = op.n_rows
+class CountRows(CompiledOp):
+    """The number of answers that each row of evidence has. Invalid answers count for the last row.
 
-    @njit
-    def count_rows(answers, index, table):  # type: ignore[no-untyped-def]
-        return _count_rows(answers, index, table, n_rows)
+    Inputs are answers (n,), the row of the subset of each, (n,) or (1,), the table (V, m) of rows of evidence by subset
+    and answer, and a zero for each row.
+    """
 
-    return count_rows, source_version(__file__)
+    kernels, version = (_count_rows,), source_version(__file__)
 
+    def make_node(self, answers: Any, index: Any, table: Any, none: Any) -> Apply:
+        """Convert the inputs."""
+        inputs = [pt.as_tensor(part) for part in (answers, index, table, none)]
+        return Apply(self, inputs, [inputs[3].type()])
 
-@node_rewriter([CountRows])
-def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
-    (answers, index, table), n_rows = node.inputs, node.op.n_rows
-    return [pt.zeros(n_rows, dtype="int64")[_rows(answers, index, table, n_rows - 1)].inc(1)]
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+        """Return the number of rows."""
+        return [shapes[3]]
 
-
-optdb.register("expand_count_rows_for_jax", in2out(_expand_for_jax), "jax", position=1.9)
+    def plain(self, *inputs: Variable) -> list[Variable]:
+        """Return the output as a graph of elementary nodes."""
+        answers, index, table, none = inputs
+        return [none[_rows(answers, index, table, none.shape[0] - 1)].inc(1)]

@@ -3,13 +3,13 @@
 A density is evaluated thousands of times with the same answers. Finding the distinct ones takes about ten nanoseconds
 for each person, which would be most of the time. So the compiled function keeps a copy of the table that it saw last,
 beside what it found. At each evaluation it compares the table with the copy, all of it, at the speed of memory: that is
-exact, whoever changed the table and wherever it lies.
+exact, whoever changed the table.
 
 Chains run in threads. So there are several places to remember, each behind a lock, and a thread takes one that is free.
 None waits for another; if all places are taken, the rows are found again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,72 +18,19 @@ from llvmlite import ir
 from numba import carray, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
-from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
-from pytensor.tensor.variable import TensorVariable
 
-from adobest_pp.model.ops import source_version
+from adobest_pp.model.ops import CompiledOp, source_version
 
 # How many tables are remembered: one for each thread that samples, and for each table of a model.
 PLACES = 16
 # What a place holds, in words of eight bytes: is it taken; where the table lies, its rows and the bytes of each; where
 # the copy lies, which is followed by the first of the distinct rows and by their counts; how many there are.
 TAKEN, SOURCE, ROWS, ROW_BYTES, COPY, FOUND, WORDS = range(7)
-# Tables of more bytes than that are not copied.
+# Larger tables, in bytes, are not copied.
 MOST_BYTES = 2**28
-# Bytes that are compared between two looks at the result.
+# Bytes that are compared before the result is looked at.
 BLOCK = 8192
-
-
-def distinct_rows(table: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
-    """Return where each distinct row of a table (n, m) of integers first occurs, and how often it does."""
-    first, count = DistinctRows()(table)
-    return first, count
-
-
-class DistinctRows(Op):
-    """Where each distinct row of a table (n, m) of integers first occurs, in this order, and how often it does."""
-
-    __props__ = ()
-
-    def make_node(self, table: Any) -> Apply:
-        """Convert the input."""
-        return Apply(self, [pt.as_tensor(table)], [pt.lvector(), pt.lvector()])
-
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate in NumPy."""
-        _, first, count = np.unique(inputs[0], axis=0, return_index=True, return_counts=True)
-        order = np.argsort(first)
-        output_storage[0][0], output_storage[1][0] = first[order].astype(np.int64), count[order].astype(np.int64)
-
-    def connection_pattern(self, node: Apply) -> list[list[bool]]:
-        """Nothing has a derivative."""
-        return [[False, False]]
-
-
-class RowNumbers(Op):
-    """Which of the distinct rows of a table (n, m), in the order of `DistinctRows`, each of its rows is."""
-
-    __props__ = ()
-
-    def make_node(self, table: Any) -> Apply:
-        """Convert the input."""
-        return Apply(self, [pt.as_tensor(table)], [pt.lvector()])
-
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled function."""
-        output_storage[0][0] = find_rows(np.asarray(inputs[0]))[2]
-
-    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
-        """Return the number of rows."""
-        return [(shapes[0][0],)]
-
-    def connection_pattern(self, node: Apply) -> list[list[bool]]:
-        """Nothing has a derivative."""
-        return [[False]]
 
 
 @njit(cache=True)
@@ -116,6 +63,11 @@ def find_rows(table):  # type: ignore[no-untyped-def]
         count[known] += 1
         number[i] = known
     return first[:found].copy(), count[:found].copy(), number
+
+
+@njit(cache=True)
+def _row_numbers(table):  # type: ignore[no-untyped-def]
+    return find_rows(table)[2]
 
 
 @njit
@@ -156,7 +108,7 @@ def remembered_rows(table):  # type: ignore[no-untyped-def]
 
 @njit
 def _is_equal(one, other, size):  # type: ignore[no-untyped-def]
-    """Tell whether so many bytes at two addresses are equal."""
+    """Tell whether `size` bytes at two addresses are equal."""
     done = 0
     while done < size:
         count = min(BLOCK, size - done)
@@ -233,7 +185,7 @@ def _exchange(typing_context, address, value):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def _reserve(typing_context, size):  # type: ignore[no-untyped-def]
-    """Return the address of so many bytes that stay until they are released."""
+    """Return the address of `size` bytes that stay until they are released."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.ptrtoint(context.nrt.allocate(builder, arguments[0]), _WORD)
@@ -252,28 +204,40 @@ def _release(typing_context, address):  # type: ignore[no-untyped-def]
     return types.void(types.intp), generate
 
 
-_VERSION = source_version(__file__)
+class DistinctRows(CompiledOp):
+    """The first place of each distinct row of a table (n, m) of integers, in this order, and how often it occurs."""
+
+    kernels, version = (remembered_rows,), source_version(__file__)
+
+    def make_node(self, table: Any) -> Apply:
+        """Convert the input."""
+        return Apply(self, [pt.as_tensor(table)], [pt.lvector(), pt.lvector()])
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
+        """Evaluate in NumPy."""
+        _, first, count = np.unique(inputs[0], axis=0, return_index=True, return_counts=True)
+        order = np.argsort(first)
+        output_storage[0][0], output_storage[1][0] = first[order].astype(np.int64), count[order].astype(np.int64)
+
+    def plain(self, *inputs: Variable) -> list[Variable]:
+        """Return each row as it stands: JAX needs lengths that it knows."""
+        each = pt.arange(inputs[0].shape[0])
+        return [each, pt.ones_like(each)]
 
 
-@register_funcify_default_op_cache_key(DistinctRows)
-def _(op: DistinctRows, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return remembered_rows, _VERSION
+class RowNumbers(CompiledOp):
+    """The number of the distinct row that each row of a table (n, m) equals, in the order of `DistinctRows`."""
 
+    kernels, version = (_row_numbers,), source_version(__file__)
 
-@register_funcify_default_op_cache_key(RowNumbers)
-def _(op: RowNumbers, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    @njit
-    def row_numbers(table):  # type: ignore[no-untyped-def]
-        return find_rows(table)[2]
+    def make_node(self, table: Any) -> Apply:
+        """Convert the input."""
+        return Apply(self, [pt.as_tensor(table)], [pt.lvector()])
 
-    return row_numbers, _VERSION
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+        """Return the number of rows."""
+        return [(shapes[0][0],)]
 
-
-@node_rewriter([DistinctRows, RowNumbers])
-def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
-    # JAX needs lengths that it knows: each row stands for itself.
-    each = pt.arange(node.inputs[0].shape[0])
-    return [each, pt.ones_like(each)] if isinstance(node.op, DistinctRows) else [each]
-
-
-optdb.register("expand_distinct_rows_for_jax", in2out(_expand_for_jax), "jax", position=1.9)
+    def plain(self, *inputs: Variable) -> list[Variable]:
+        """Return the number of each row, as in `DistinctRows.plain`."""
+        return [pt.arange(inputs[0].shape[0])]

@@ -33,7 +33,7 @@ def frequency_model(
     Returns
     -------
     pymc.Model
-        With ``theta`` labelled by ``category``, and the observed ``y``, one answer per ``response``; of gathered
+        With ``theta`` labeled by ``category``, and the observed ``y``, one answer per ``response``; of gathered
         answers ``y`` is the log-likelihood.
 
     See Also

@@ -1,6 +1,6 @@
 """θ of each person from public covariates: the multinomial logit, and with the likelihood of answers, as one node."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,13 +9,9 @@ from numba import njit
 from numpy.typing import NDArray
 from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
-from pytensor.compile.mode import optdb
-from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.op import Op
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.graph.traversal import graph_inputs
-from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 from pytensor.scalar.basic import Add, Mul, Sub
 from pytensor.tensor.basic import Alloc, Join
 from pytensor.tensor.math import Dot
@@ -30,7 +26,7 @@ from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood import logit as kernel
 from adobest_pp.model import simplex
-from adobest_pp.model.ops import PairsLogLikelihood, as_tensor, partial_gradients, source_version
+from adobest_pp.model.ops import CompiledOp, PairsLogLikelihood, ValueAndGradient, Variables, as_tensor, source_version
 from adobest_pp.model.simplex import write_zero_sum
 
 _VERSION = source_version(simplex.__file__, __file__)
@@ -42,7 +38,7 @@ def multinomial_logit(covariates: Any, coefficients: Any) -> TensorVariable:
     Parameters
     ----------
     covariates : array or pymc.Data of shape (n, P)
-        Public numbers, one row a person; centered and scaled they make sampling easier. None may be missing.
+        Public numbers, one row per person. Sampling is easier if they are centered and scaled. None may be missing.
     coefficients : tensor, shape (1 + P, K)
         The intercepts of the K categories first, then those of each covariate. A constant added to all K of a row
         changes nothing: use `zero_sum`, or fix those of one category at zero.
@@ -115,36 +111,6 @@ def check_covariates(covariates: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     return table
 
 
-class ZeroSum(Op):
-    """Rows (P, K) that sum to zero, given their coordinates (P, K−1) in an orthonormal basis; or the transpose."""
-
-    __props__ = ("transposed",)
-
-    def __init__(self, transposed: bool = False) -> None:
-        self.transposed = transposed
-
-    def make_node(self, matrix: Any) -> Apply:
-        """Return one column more, or one less."""
-        given = pt.as_tensor(matrix).astype("float64")
-        rows, columns = given.type.shape
-        columns = None if columns is None else columns + (-1 if self.transposed else 1)
-        return Apply(self, [given], [pt.tensor(dtype="float64", shape=(rows, columns))])
-
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled kernel."""
-        output_storage[0][0] = (_to_free if self.transposed else _to_zero_sum)(*inputs)
-
-    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
-        """Return one column more, or one less."""
-        return [(shapes[0][0], shapes[0][1] + (-1 if self.transposed else 1))]
-
-    def pullback(
-        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
-    ) -> list[Variable]:
-        """Return the transpose of a linear map."""
-        return [ZeroSum(not self.transposed)(cotangents[0])]
-
-
 @njit(cache=True)
 def _to_zero_sum(free):  # type: ignore[no-untyped-def]
     out = np.empty((len(free), free.shape[1] + 1))
@@ -167,57 +133,40 @@ def _to_free(by_sum):  # type: ignore[no-untyped-def]
     return out
 
 
-class MultinomialLogit(Op):
-    """θ (n, K), given the covariates as columns (P, n) and the weights (P, K)."""
+class ZeroSum(CompiledOp):
+    """Rows (P, K) that sum to zero, given their coordinates (P, K−1) in an orthonormal basis; or the transpose."""
 
-    __props__ = ()
+    __props__ = ("transposed",)
+    kernels, version, differentiable = (_to_zero_sum, _to_free), _VERSION, (0,)
 
-    def make_node(self, columns: Any, weights: Any) -> Apply:
-        """Convert the inputs."""
-        inputs = [pt.as_tensor(part).astype("float64") for part in (columns, weights)]
-        shape = inputs[0].type.shape[1], inputs[1].type.shape[1]
-        return Apply(self, inputs, [pt.tensor(dtype="float64", shape=shape)])
+    def __init__(self, transposed: bool = False) -> None:
+        self.transposed = transposed
 
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled kernel."""
-        output_storage[0][0] = _logit(*inputs)
-
-    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
-        """Return the shape of θ."""
-        return [(shapes[0][1], shapes[1][1])]
-
-    def pullback(
-        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
-    ) -> list[Variable]:
-        """Return the derivative with respect to the weights as a node, that of the covariates as a plain graph."""
-        by_logits = outputs[0] * (cotangents[0] - (outputs[0] * cotangents[0]).sum(axis=1, keepdims=True))
-        return [inputs[1] @ by_logits.T, LogitPullback()(inputs[0], outputs[0], cotangents[0])]
-
-
-class LogitPullback(Op):
-    """The gradient with respect to the weights, given the covariates, θ and the gradient with respect to θ."""
-
-    __props__ = ()
-
-    def make_node(self, columns: Any, theta: Any, by_theta: Any) -> Apply:
-        """Convert the inputs."""
-        inputs = [pt.as_tensor(part).astype("float64") for part in (columns, theta, by_theta)]
-        shape = inputs[0].type.shape[0], inputs[1].type.shape[1]
-        return Apply(self, inputs, [pt.tensor(dtype="float64", shape=shape)])
-
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled kernel."""
-        output_storage[0][0] = _logit_pullback(*inputs)
+    def make_node(self, matrix: Any) -> Apply:
+        """Return one column more, or one less."""
+        given = pt.as_tensor(matrix).astype("float64")
+        rows, columns = given.type.shape
+        columns = None if columns is None else columns + (-1 if self.transposed else 1)
+        return Apply(self, [given], [pt.tensor(dtype="float64", shape=(rows, columns))])
 
     def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
-        """Return the shape of the weights."""
-        return [(shapes[0][0], shapes[1][1])]
+        """Return one column more, or one less."""
+        return [(shapes[0][0], shapes[0][1] + (-1 if self.transposed else 1))]
 
-    def pullback(
-        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
-    ) -> list[Variable]:
-        """Return second derivatives, from the plain graph."""
-        return partial_gradients(_plain_pullback, inputs, cotangents[0])
+    def pullback(self, inputs: Variables, outputs: Variables, cotangents: Variables) -> list[Variable]:
+        """Return the transpose of a linear map."""
+        return [ZeroSum(not self.transposed)(cotangents[0])]
+
+    def plain(self, *inputs: Variable) -> list[Variable]:
+        """Return the output as a graph of elementary nodes."""
+        (matrix,) = inputs
+        k = (matrix.shape[1] + (0 if self.transposed else 1)).astype("float64")
+        root = pt.sqrt(k)
+        if self.transposed:
+            first, last = matrix[:, :-1], matrix[:, -1:]
+            return [first - first.sum(axis=1, keepdims=True) / (root + k) - last / root]
+        total = matrix.sum(axis=1, keepdims=True)
+        return [pt.concatenate([matrix - total / (root + k), -total / root], axis=1)]
 
 
 @njit(cache=True)
@@ -256,60 +205,63 @@ def _logit_pullback(columns, theta, by_theta):  # type: ignore[no-untyped-def]
     return pulled
 
 
-@register_funcify_default_op_cache_key(MultinomialLogit)
-def _(op: MultinomialLogit, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return _logit, _VERSION
+class MultinomialLogit(CompiledOp):
+    """θ (n, K), given the covariates as columns (P, n) and the weights (P, K)."""
+
+    kernels, version, differentiable = (_logit,), _VERSION, (0, 1)
+
+    def make_node(self, columns: Any, weights: Any) -> Apply:
+        """Convert the inputs."""
+        inputs = [pt.as_tensor(part).astype("float64") for part in (columns, weights)]
+        shape = inputs[0].type.shape[1], inputs[1].type.shape[1]
+        return Apply(self, inputs, [pt.tensor(dtype="float64", shape=shape)])
+
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+        """Return the shape of θ."""
+        return [(shapes[0][1], shapes[1][1])]
+
+    def pullback(self, inputs: Variables, outputs: Variables, cotangents: Variables) -> list[Variable]:
+        """Return the derivative with respect to the weights as a node, that of the covariates as a plain graph."""
+        by_logits = outputs[0] * (cotangents[0] - (outputs[0] * cotangents[0]).sum(axis=1, keepdims=True))
+        return [inputs[1] @ by_logits.T, LogitPullback()(inputs[0], outputs[0], cotangents[0])]
+
+    def plain(self, *inputs: Variable) -> list[Variable]:
+        """Return the output as a graph of elementary nodes."""
+        columns, weights = inputs
+        return [pt.special.softmax(columns.T @ weights, axis=1)]
 
 
-@register_funcify_default_op_cache_key(LogitPullback)
-def _(op: LogitPullback, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return _logit_pullback, _VERSION
+class LogitPullback(CompiledOp):
+    """The gradient with respect to the weights, given the covariates, θ and the gradient with respect to θ."""
 
+    kernels, version, differentiable = (_logit_pullback,), _VERSION, (0, 1, 2)
 
-@register_funcify_default_op_cache_key(ZeroSum)
-def _(op: ZeroSum, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return (_to_free if op.transposed else _to_zero_sum), _VERSION
+    def make_node(self, columns: Any, theta: Any, by_theta: Any) -> Apply:
+        """Convert the inputs."""
+        inputs = [pt.as_tensor(part).astype("float64") for part in (columns, theta, by_theta)]
+        shape = inputs[0].type.shape[0], inputs[1].type.shape[1]
+        return Apply(self, inputs, [pt.tensor(dtype="float64", shape=shape)])
 
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+        """Return the shape of the weights."""
+        return [(shapes[0][0], shapes[1][1])]
 
-@node_rewriter([MultinomialLogit, LogitPullback, ZeroSum])
-def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
-    if isinstance(node.op, ZeroSum):
-        return [_plain_zero_sum(node.op.transposed, *node.inputs)]
-    return [(_plain_logit if isinstance(node.op, MultinomialLogit) else _plain_pullback)(*node.inputs)]
-
-
-optdb.register("expand_logit_for_jax", in2out(_expand_for_jax), "jax", position=1.9)
-
-
-def _plain_zero_sum(transposed: bool, matrix: TensorVariable) -> TensorVariable:
-    k = (matrix.shape[1] + (0 if transposed else 1)).astype("float64")
-    root = pt.sqrt(k)
-    if transposed:
-        first, last = matrix[:, :-1], matrix[:, -1:]
-        return first - first.sum(axis=1, keepdims=True) / (root + k) - last / root
-    total = matrix.sum(axis=1, keepdims=True)
-    return pt.concatenate([matrix - total / (root + k), -total / root], axis=1)
-
-
-def _plain_logit(columns: TensorVariable, weights: TensorVariable) -> TensorVariable:
-    return pt.special.softmax(columns.T @ weights, axis=1)
-
-
-def _plain_pullback(columns: TensorVariable, theta: TensorVariable, by_theta: TensorVariable) -> TensorVariable:
-    return columns @ (theta * (by_theta - (theta * by_theta).sum(axis=1, keepdims=True)))
+    def plain(self, *inputs: Variable) -> list[Variable]:
+        """Return the output as a graph of elementary nodes."""
+        columns, theta, by_theta = inputs
+        return [columns @ (theta * (by_theta - (theta * by_theta).sum(axis=1, keepdims=True)))]
 
 
 # A multinomial logit and the likelihood of private answers as one PyTensor node: what a regression samples with.
 #
-# Nobody builds it. Where a model has `multinomial_logit`, or the softmax of a linear predictor, in `PrivateResponse`, a
+# Users do not build it. Where `multinomial_logit`, or the softmax of a linear predictor, is in `PrivateResponse`, a
 # rewrite replaces the density by this node.
 
-_LIKELIHOOD_VERSION = source_version(kernel.__file__, __file__)
-# The most numbers that the written out rows may have for each number of θ; with more, θ is made and the sets are used.
+# The largest size of the rows written out, relative to that of θ. Beyond it, θ is computed and the sets are used.
 MOST_ROWS = 0.25
 
 
-class LogitLogLikelihood(Op):
+class LogitLogLikelihood(ValueAndGradient):
     """The log-likelihood of a multinomial logit, and its gradient with respect to the weights.
 
     Inputs are those of `logit_value_and_gradient` in `adobest_pp.likelihood.logit`; or, for covariates that are data
@@ -317,58 +269,24 @@ class LogitLogLikelihood(Op):
     """
 
     __props__ = ("is_sorted",)
-    default_output = 0
+    kernels = kernel.unsorted_value_and_gradient, kernel.logit_value_and_gradient
+    version, differentiable = source_version(kernel.__file__, __file__), (1,)
 
     def __init__(self, is_sorted: bool = True) -> None:
         self.is_sorted = is_sorted
-
-    @property
-    def kernel(self) -> Callable[..., Any]:
-        """The compiled function behind the node."""
-        return kernel.logit_value_and_gradient if self.is_sorted else kernel.unsorted_value_and_gradient  # type: ignore[no-any-return]
-
-    def plain(self, columns: Any, weights: Any, ends: Any, rows: Any, last: Any) -> TensorVariable:
-        """Return the value as a graph of elementary nodes, for second derivatives and JAX."""
-        table = columns if self.is_sorted else columns[:, last]
-        row = pt.searchsorted(ends, pt.arange(table.shape[1]), side="right")
-        logits = weights[0] + table[: weights.shape[0] - 1].T @ weights[1:]
-        return pt.log((rows[row] * pt.special.softmax(logits, axis=1)).sum(axis=1)).sum()
 
     def make_node(self, columns: Any, weights: Any, *rest: Any) -> Apply:
         """Convert the inputs."""
         inputs = [pt.as_tensor(part) for part in (columns, weights, *rest)]
         return Apply(self, inputs, [pt.dscalar(), inputs[1].type()])
 
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled kernel."""
-        output_storage[0][0], output_storage[1][0] = self.kernel(*inputs)
-
-    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
-        """Return the shapes of value and gradient."""
-        return [(), shapes[1]]
-
-    def connection_pattern(self, node: Apply) -> list[list[bool]]:
-        """Only the weights have a derivative."""
-        return [[i == 1, i == 1] for i in range(len(node.inputs))]
-
-    def pullback(
-        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
-    ) -> list[Variable]:
-        """Return the gradient that the node has already; second derivatives come from the plain graph."""
-        weights = inputs[1]
-        by_value, by_gradient = cotangents
-        pulled = pt.zeros_like(weights)
-        if not isinstance(by_value.type, DisconnectedType):
-            pulled += by_value * outputs[1]
-        if not isinstance(by_gradient.type, DisconnectedType):
-            slope = pt.grad(self.plain(*inputs), weights)
-            pulled += pt.grad((slope * by_gradient).sum(), weights, consider_constant=[by_gradient])
-        return [disconnected_type(), pulled, *(disconnected_type() for _ in inputs[2:])]
-
-
-@register_funcify_default_op_cache_key(LogitLogLikelihood)
-def _(op: LogitLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return op.kernel, _LIKELIHOOD_VERSION
+    def value(self, *inputs: Variable) -> TensorVariable:
+        """Return the value as a graph of elementary nodes."""
+        columns, weights, ends, rows, last = inputs
+        table = columns if self.is_sorted else columns[:, last]
+        row = pt.searchsorted(ends, pt.arange(table.shape[1]), side="right")
+        logits = weights[0] + table[: weights.shape[0] - 1].T @ weights[1:]
+        return pt.log((rows[row] * pt.special.softmax(logits, axis=1)).sum(axis=1)).sum()
 
 
 @register_canonicalize
@@ -420,7 +338,7 @@ def _predictor_of(theta: Variable) -> list[Term] | None:
 
 
 def _terms(logits: Variable) -> list[Term] | None:
-    """Return the terms of a predictor (n, K): sums, products with data, and columns put beside each other."""
+    """Return the terms of a predictor (n, K): sums, products with data, and concatenated columns."""
     by_person, by_category = (not each for each in logits.type.broadcastable)
     if not by_category:
         return []  # the same number for all categories changes no share
@@ -454,7 +372,7 @@ def _terms(logits: Variable) -> list[Term] | None:
 
 
 def _joined_terms(logits: Variable) -> list[Term] | None:
-    """Return the terms of columns that are put beside each other, such as zeros for a category of reference."""
+    """Return the terms of concatenated columns, such as zeros for a category of reference."""
     node = logits.owner
     if node is None or not isinstance(node.op, Join) or node.op.axis != 1:
         return None
@@ -478,7 +396,7 @@ def _product(factors: Sequence[Variable]) -> TensorVariable:
 
 
 def _is_zero(variable: Variable) -> bool:
-    """Tell whether a graph is known to be zeros, of whatever length."""
+    """Tell whether a graph is known to be zeros, of any length."""
     if variable.owner is not None and isinstance(variable.owner.op, Alloc):
         variable = variable.owner.inputs[0]
     (value,) = constant_fold([variable], raise_not_constant=False)
@@ -508,12 +426,3 @@ def _covariates(columns: Sequence[Variable], order: NDArray[np.int64]) -> tuple[
     padded = np.zeros((-(-len(covariates) // 4) * 4, n))
     padded[: len(covariates)] = covariates
     return padded, np.abs(covariates).max(axis=1, initial=0.0)
-
-
-@node_rewriter([LogitLogLikelihood])
-def _expand_likelihood_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
-    value = node.op.plain(*node.inputs)
-    return [value, pt.grad(value, node.inputs[1])]
-
-
-optdb.register("expand_logit_likelihood_for_jax", in2out(_expand_likelihood_for_jax), "jax", position=1.9)

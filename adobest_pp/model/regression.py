@@ -18,10 +18,10 @@ def regression_model(responses: Responses, covariates: Any, scale: float = 1.5) 
     Parameters
     ----------
     responses : Responses
-        One answer a person.
+        One answer per person.
     covariates : array of shape (n, P)
-        Public numbers, one row a person, in the order of the responses; centered and scaled they make sampling easier.
-        Columns of pandas, or labels of the dimension ``covariate`` of xarray, are their names.
+        Public numbers, one row per person, in the order of the responses. Sampling is easier if they are centered and
+        scaled. Columns of pandas, or labels of the dimension ``covariate`` of xarray, are their names.
     scale : float, default 1.5
         The standard deviation of the normal prior of each coefficient.
 
@@ -50,19 +50,16 @@ def regression_model(responses: Responses, covariates: Any, scale: float = 1.5) 
     if len(table) != len(responses):
         raise ValueError(f"covariates must have {len(responses)} rows, one for each response, got {len(table)}")
     sd = check_positive(scale, "scale")
-    coords = {"term": ["intercept", *covariate_names(covariates)], "contrast": list(responses.categories[1:])}
+    if hasattr(covariates, "columns"):
+        names = covariates.columns
+    elif "covariate" in getattr(covariates, "coords", ()):
+        names = covariates["covariate"].values
+    else:
+        names = [f"x{i}" for i in range(table.shape[1])]
+    coords = {"term": ["intercept", *map(str, names)], "contrast": list(responses.categories[1:])}
     with pm.Model(coords=coords) as model:
         coefficient = pm.Normal("coefficient", sigma=sd, dims=("term", "contrast"))
         first = pt.zeros((1 + table.shape[1], 1))
         theta = multinomial_logit(table, pt.concatenate([first, coefficient], axis=1))
         PrivateResponse("y", theta, responses, dims="response")
     return model
-
-
-def covariate_names(covariates: Any) -> list[str]:
-    """Return the names of the columns of covariates; x0, x1, … without labels."""
-    if hasattr(covariates, "columns"):
-        return [str(name) for name in covariates.columns]
-    if "covariate" in getattr(covariates, "coords", ()):
-        return [str(name) for name in covariates["covariate"].values]
-    return [f"x{i}" for i in range(check_covariates(covariates).shape[1])]

@@ -5,22 +5,18 @@ own transform is a dozen small graphs, which take Numba longer to compile than t
 the transform is one node, and its derivative another.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
 from numba import njit
 from pymc.logprob.transforms import Transform
-from pytensor.compile.mode import optdb
 from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
-from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 from pytensor.tensor.variable import TensorVariable
 
-from adobest_pp.model.ops import partial_gradients, source_version
+from adobest_pp.model.ops import CompiledOp, Variables, source_version
 
 _KERNEL_VERSION = source_version(__file__)
 
@@ -40,7 +36,7 @@ def write_zero_sum(free, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def log_theta(free):  # type: ignore[no-untyped-def]
-    """Return ln θ of its K−1 free coordinates."""
+    """Return ln θ from its K−1 free coordinates."""
     n = free.size + 1
     logits = np.empty(n)
     write_zero_sum(free, logits)
@@ -70,11 +66,29 @@ def pull_to_free(by_log_theta, theta):  # type: ignore[no-untyped-def]
     return by_free
 
 
-class SimplexSoftmax(Op):
+@njit(cache=True)
+def _softmax(free):  # type: ignore[no-untyped-def]
+    theta = log_theta(free)
+    log_jacobian = 0.5 * np.log(theta.size)
+    for i in range(theta.size):
+        log_jacobian += theta[i]
+        theta[i] = np.exp(theta[i])
+    return theta, np.asarray(log_jacobian)
+
+
+@njit(cache=True)
+def _pullback(theta, by_theta, by_jacobian):  # type: ignore[no-untyped-def]
+    by_log_theta = np.empty(theta.size)
+    for i in range(theta.size):
+        by_log_theta[i] = by_theta[i] * theta[i] + by_jacobian.item()
+    return pull_to_free(by_log_theta, theta)
+
+
+class SimplexSoftmax(CompiledOp):
     """θ, and the log-determinant of its Jacobian, as functions of the free coordinates."""
 
-    __props__ = ()
     default_output = 0
+    kernels, version, differentiable = (_softmax,), _KERNEL_VERSION, (0,)
 
     def make_node(self, free: Any) -> Apply:
         """Give θ one element more than there are coordinates."""
@@ -83,17 +97,11 @@ class SimplexSoftmax(Op):
         theta = pt.tensor(dtype="float64", shape=(None if length is None else length + 1,))
         return Apply(self, [vector], [theta, pt.dscalar()])
 
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled kernel."""
-        output_storage[0][0], output_storage[1][0] = _softmax(inputs[0])
-
     def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
         """Return the shapes of θ and of a scalar."""
         return [(shapes[0][0] + 1,), ()]
 
-    def pullback(
-        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
-    ) -> list[Variable]:
+    def pullback(self, inputs: Variables, outputs: Variables, cotangents: Variables) -> list[Variable]:
         """Return the derivative as a node of its own."""
         by_theta, by_jacobian = cotangents
         if isinstance(by_theta.type, DisconnectedType):
@@ -102,11 +110,20 @@ class SimplexSoftmax(Op):
             by_jacobian = pt.constant(0.0)
         return [SimplexPullback()(outputs[0], by_theta, by_jacobian)]
 
+    def plain(self, *inputs: Variable) -> list[Variable]:
+        """Return the outputs as graphs of elementary nodes."""
+        (free,) = inputs
+        n = (free.shape[0] + 1).astype("float64")
+        total = free.sum()
+        logits = pt.concatenate([free - total / (pt.sqrt(n) + n), [-total / pt.sqrt(n)]])
+        logs = logits - pt.logsumexp(logits)
+        return [pt.exp(logs), logs.sum() + 0.5 * pt.log(n)]
 
-class SimplexPullback(Op):
-    """The gradient with respect to the free coordinates, given θ and those by θ and by the log-determinant."""
 
-    __props__ = ()
+class SimplexPullback(CompiledOp):
+    """The gradient with respect to the free coordinates, given those with respect to θ and the log-determinant."""
+
+    kernels, version, differentiable = (_pullback,), _KERNEL_VERSION, (0, 1, 2)
 
     def make_node(self, theta: Any, by_theta: Any, by_jacobian: Any) -> Apply:
         """Return one element less than θ has."""
@@ -114,19 +131,17 @@ class SimplexPullback(Op):
         (length,) = inputs[0].type.shape
         return Apply(self, inputs, [pt.tensor(dtype="float64", shape=(None if length is None else length - 1,))])
 
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled kernel."""
-        output_storage[0][0] = _pullback(*inputs)
-
     def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
         """Return one element less than θ has."""
         return [(shapes[0][0] - 1,)]
 
-    def pullback(
-        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
-    ) -> list[Variable]:
-        """Return second derivatives, from the plain graph."""
-        return partial_gradients(_plain_pullback, inputs, cotangents[0])
+    def plain(self, *inputs: Variable) -> list[Variable]:
+        """Return the output as a graph of elementary nodes."""
+        theta, by_theta, by_jacobian = inputs
+        n = theta.shape[0].astype("float64")
+        by_log_theta = by_theta * theta + by_jacobian
+        by_logits = by_log_theta - theta * by_log_theta.sum()
+        return [by_logits[:-1] + by_logits[-1] * (1 / (pt.sqrt(n) + n) - 1 / pt.sqrt(n))]
 
 
 class OrthonormalSimplex(Transform):
@@ -155,54 +170,3 @@ class OrthonormalSimplex(Transform):
 
 
 simplex = OrthonormalSimplex()
-
-
-@njit(cache=True)
-def _softmax(free):  # type: ignore[no-untyped-def]
-    theta = log_theta(free)
-    log_jacobian = 0.5 * np.log(theta.size)
-    for i in range(theta.size):
-        log_jacobian += theta[i]
-        theta[i] = np.exp(theta[i])
-    return theta, np.asarray(log_jacobian)
-
-
-@njit(cache=True)
-def _pullback(theta, by_theta, by_jacobian):  # type: ignore[no-untyped-def]
-    by_log_theta = np.empty(theta.size)
-    for i in range(theta.size):
-        by_log_theta[i] = by_theta[i] * theta[i] + by_jacobian.item()
-    return pull_to_free(by_log_theta, theta)
-
-
-@register_funcify_default_op_cache_key(SimplexSoftmax)
-def _(op: SimplexSoftmax, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return _softmax, _KERNEL_VERSION
-
-
-@register_funcify_default_op_cache_key(SimplexPullback)
-def _(op: SimplexPullback, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return _pullback, _KERNEL_VERSION
-
-
-@node_rewriter([SimplexSoftmax, SimplexPullback])
-def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
-    return _plain_softmax(*node.inputs) if isinstance(node.op, SimplexSoftmax) else [_plain_pullback(*node.inputs)]
-
-
-optdb.register("expand_simplex_for_jax", in2out(_expand_for_jax), "jax", position=1.9)
-
-
-def _plain_softmax(free: TensorVariable) -> list[TensorVariable]:
-    n = (free.shape[0] + 1).astype("float64")
-    total = free.sum()
-    logits = pt.concatenate([free - total / (pt.sqrt(n) + n), [-total / pt.sqrt(n)]])
-    logs = logits - pt.logsumexp(logits)
-    return [pt.exp(logs), logs.sum() + 0.5 * pt.log(n)]
-
-
-def _plain_pullback(theta: TensorVariable, by_theta: TensorVariable, by_jacobian: TensorVariable) -> TensorVariable:
-    n = theta.shape[0].astype("float64")
-    by_log_theta = by_theta * theta + by_jacobian
-    by_logits = by_log_theta - theta * by_log_theta.sum()
-    return by_logits[:-1] + by_logits[-1] * (1 / (pt.sqrt(n) + n) - 1 / pt.sqrt(n))

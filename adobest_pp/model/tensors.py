@@ -145,7 +145,7 @@ def counted_log_likelihood(theta: Any, rows: Any, counts: Any) -> TensorVariable
     theta : tensor, shape (K,)
         Category probabilities.
     rows : tensor, shape (U, K)
-        P(y | x) of each distinct answer, as of `rows_and_counts`.
+        P(y | x) of each distinct answer, as in `rows_and_counts`.
     counts : tensor of int, shape (U,)
         How many people gave it.
 
@@ -221,10 +221,8 @@ def pairs_log_likelihood(
     ----------
     theta : tensor, shape (G, K)
         Category probabilities, one row a group; where a row is off the simplex, its responses have −inf.
-    evidence : Evidence
-        Collapsed responses.
-    index : array of int, shape (n,)
-        The row of evidence of each response, from `Responses.evidence_index`.
+    evidence, index
+        As in `pointwise_log_likelihood`.
     group : array of int, shape (n,)
         The row of θ of each response.
     """

@@ -134,7 +134,7 @@ def test_the_same_seed_gives_the_same_plan():
 
 
 def test_half_widths_rest_on_the_prior_only_if_it_prefers_some_categories():
-    theta, one = shape("even", 4), Candidate("srr", ad.SRR(4, 1.0))
+    theta, one = shape("even", 4), Candidate(ad.SRR(4, 1.0))
     informed = np.array([400.0, 300.0, 200.0, 100.0])
     priors = ("learned", FLAT, 0.1 * FLAT, informed)
     wide = [simulated_half_widths(one, theta, 500, prior, np.random.default_rng(1)) for prior in priors]
@@ -147,7 +147,7 @@ def test_half_widths_rest_on_the_prior_only_if_it_prefers_some_categories():
 
 def test_half_widths_are_those_of_the_intervals_that_are_shown():
     theta, rng = np.array([0.7, 0.2, 0.1]), np.random.default_rng(1)
-    planned = simulated_half_widths(Candidate("srr", ad.SRR(3, 1.0)), theta, 400, "learned", np.random.default_rng(1))
+    planned = simulated_half_widths(Candidate(ad.SRR(3, 1.0)), theta, 400, "learned", np.random.default_rng(1))
     x = rng.choice(3, size=400, p=theta)
     responses = ad.Responses.from_arrays(ad.SRR(3, 1.0), ad.SRR(3, 1.0).privatize(x, rng=rng))
     shown = ad.intervals.summary(ad.sample(responses, "gibbs", random_seed=1))

@@ -138,7 +138,7 @@ def test_everybody_has_the_posterior_mean_under_the_learned_prior(estimate, sd):
     # A grid resolves the Beta density only of moderate concentrations, so the law of ln a is narrower here.
     law, logs = (0.5, 0.4), np.linspace(-1, 2, 61)
     mean, precision = two_categories(estimate, sd)
-    drawn = pooling._chains(mean[None], precision[None], np.ones(2), law, 1)
+    drawn = pooling._chains(pooling._chain, 1, mean[None], precision[None], np.ones(2), *law)
     shapes = np.exp(logs)[:, None] * np.ones(2)
     expected = posterior_mean([estimate], [sd], shapes, norm.pdf(logs, *law))
     # Four standard errors of some 2,000 effective draws.

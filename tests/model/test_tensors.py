@@ -16,7 +16,7 @@ from pytensor.graph.traversal import ancestors
 
 import adobest_pp as ad
 from adobest_pp.likelihood.marginal import gradient, log_likelihood
-from adobest_pp.model.simplex import SimplexPullback, SimplexSoftmax, _plain_pullback, _plain_softmax, simplex
+from adobest_pp.model.simplex import SimplexPullback, SimplexSoftmax, simplex
 from adobest_pp.model.tensors import (
     MarginalLogLikelihood,
     PointwiseLogLikelihood,
@@ -276,9 +276,9 @@ def test_second_derivatives_through_the_simplex_are_derivatives():
 def test_the_graph_for_jax_has_the_values_of_the_kernels():
     free, by_theta, by_jacobian = (np.array(each) for each in ([0.3, -0.5, 0.2], [1.0, 0.5, -0.2, 0.1], 0.3))
     expected = [each.eval(mode=PYTHON) for each in SimplexSoftmax().make_node(free).outputs]
-    for plain, value in zip(_plain_softmax(pt.as_tensor(free)), expected, strict=True):
+    for plain, value in zip(SimplexSoftmax().plain(pt.as_tensor(free)), expected, strict=True):
         np.testing.assert_allclose(plain.eval(mode=PYTHON), value, rtol=1e-12)
-    pulled = _plain_pullback(*map(pt.as_tensor, (expected[0], by_theta, by_jacobian)))
+    (pulled,) = SimplexPullback().plain(*map(pt.as_tensor, (expected[0], by_theta, by_jacobian)))
     pull = SimplexPullback()(expected[0], by_theta, by_jacobian)
     np.testing.assert_allclose(pulled.eval(mode=PYTHON), pull.eval(mode=PYTHON), rtol=1e-12)
 
