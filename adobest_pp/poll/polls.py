@@ -115,10 +115,11 @@ def create_poll(
     asked_for = {
         _checked_text(name): list(check_labels(labels, len(labels))) for name, labels in (public or {}).items()
     }
-    asked, collections = [], []
+    asked: list[dict[str, Any]] = []
+    collections = []
     for i, question in enumerate(questions):
         file = f"{target.stem}-{i + 1}{target.suffix}" if i else target.name
-        about = {"text": _checked_text(question.text), "file": file, "people": question.people}
+        about: dict[str, Any] = {"text": _checked_text(question.text), "file": file, "people": question.people}
         asked.append(about | {"mechanism": mechanism_name(question.mechanism)})
         collections.append(_collection(question, random_seed))
     places = [check_target(target.with_name(each["file"]), overwrite=False) for each in asked]

@@ -378,7 +378,8 @@ def line_of(text: str, place: Sequence[str | int]) -> int:
 def _header(line: str) -> str | None:
     """Return the name of the table that a line of TOML begins, or None."""
     found = re.fullmatch(r"\s*(?:\[([^\[\]=,]+)\]|\[\[([^\[\]=,]+)\]\])\s*(?:#.*)?", line)
-    return found and ".".join(part.strip().strip("\"'") for part in (found[1] or found[2]).split("."))
+    name = "" if found is None else found[1] or found[2]
+    return ".".join(part.strip().strip("\"'") for part in name.split(".")) or None
 
 
 def folder_of(path: str | os.PathLike[str]) -> Path:
