@@ -450,7 +450,7 @@ def _ask(
     noted = set(collection.public.silent.get(ROW, ()))
     todo, person = [], 0
     for row, x in enumerate(values.tolist(), start=1):
-        public = None if columns is None else {ROW: row, **{name: each[row - 1] for name, each in columns.items()}}
+        public = None if columns is None else {ROW: row} | {name: each[row - 1] for name, each in columns.items()}
         if x == NO_VALUE:
             todo += [] if row in noted else [Asked(x, public)]
         else:

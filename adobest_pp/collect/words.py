@@ -378,7 +378,7 @@ def check_alphabet(alphabet: Any) -> str | None:
         return None
     allowed = f"alphabet must be at least two distinct printable characters other than {END} and {OTHER}, or None"
     symbols = {*alphabet} if isinstance(alphabet, str) and alphabet.isprintable() else set()
-    if len(symbols) < max(len(alphabet), 2) or {END, OTHER} & symbols:
+    if len(symbols) < 2 or len(symbols) < len(alphabet) or {END, OTHER} & symbols:
         raise ValueError(f"{allowed}, got {brief(alphabet)}")
     return str(alphabet)
 
