@@ -67,7 +67,6 @@ def concat(responses: Sequence[Responses], *, allow_copies: bool = False) -> Res
 
 
 def _refuse_copies(given: list[Responses]) -> None:
-    """Raise ValueError if the same answers occur twice."""
     for first, second, *_ in repeats(range(len(given)), lambda i: id(given[i]) if len(given[i]) else None):
         raise ValueError(
             f"responses must hold answers of different people, got the same object as responses[{first}] and "
@@ -126,11 +125,11 @@ def _joined(mechanism: Mechanism, given: list[Responses], answers: list[Any]) ->
 # The same file is always refused, and the same object unless ``allow_copies`` is given. Equal content is refused if it
 # cannot be chance. Given how often each answer occurs, all orders of n independent answers are equally likely, so two
 # collections agree in every answer with probability at most 1/orders, where ``orders = n!/∏ count!``. With few answers,
-# or answers that are all the same, equal content may well be of different people: it is counted, with a warning from
+# or answers that are all the same, equal content may be that of different people: it is counted, with a warning from
 # `NOTABLE` answers on.
 #
-# Sorted answers have lost their order, and may agree by chance although this rule refuses them: for these there is
-# ``allow_copies``. A copy in another format, or with its rows in another order, goes unnoticed.
+# Sorted answers may agree by chance although this rule refuses them: ``allow_copies`` accepts them. A copy in another
+# format, or with its rows in another order, goes unnoticed.
 
 
 logger = logging.getLogger("adobest_pp")
@@ -165,7 +164,7 @@ def refuse_copy(argument: str, names: tuple[str, str], n: int, orders: float, n_
 
 
 def repeats(places: Iterable[int], content_of: Callable[[int], Hashable]) -> list[list[int]]:
-    """Return groups of places with equal content; None is equal to nothing."""
+    """Return groups of places with equal content, where None never equals anything."""
     groups: dict[Hashable, list[int]] = {}
     for place in places:
         groups.setdefault(content_of(place), []).append(place)

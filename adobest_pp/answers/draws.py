@@ -1,4 +1,4 @@
-"""What a tree of draws holds: θ by label, and the responses that it was sampled from."""
+"""Read θ by label, and the responses that it was sampled from, from a tree of draws."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,16 +16,9 @@ _ROUNDING = 1e-4
 
 
 def theta_of(tree: Any, name: str = "tree", categories: Sequence[str] | None = None) -> xr.DataArray:
-    """Return θ of a tree of draws by chain, draw and category, or raise ValueError.
+    """Return θ of a tree of draws, as `sample` returns it, by chain, draw and category, or raise ValueError.
 
-    Parameters
-    ----------
-    tree : DataTree
-        As `sample` returns it: ``posterior/theta`` by chain, draw and category.
-    name : str
-        How errors name it.
-    categories : sequence of str, optional
-        The labels that it must have, in the order of the result.
+    Errors call the tree `name`. `categories` are the labels that it must have, in the order of the result.
     """
     allowed = f"{name} must hold posterior/theta by chain, draw and category"
     if not isinstance(tree, xr.DataTree) or "posterior" not in tree or "theta" not in tree["posterior"]:
@@ -42,12 +35,12 @@ def theta_of(tree: Any, name: str = "tree", categories: Sequence[str] | None = N
         raise ValueError(f"{name} must have labels that look different: {problem}") from None
     if categories is not None and not same_labels(labels, categories):
         raise ValueError(f"{name} must have the categories {brief(list(categories))}, got {brief(labels)}")
-    labelled = xr.DataArray(values.astype(np.float64), coords={"category": labels}, dims=DIMS)
-    return labelled if categories is None else labelled.sel(category=list(categories))
+    labeled = xr.DataArray(values.astype(np.float64), coords={"category": labels}, dims=DIMS)
+    return labeled if categories is None else labeled.sel(category=list(categories))
 
 
 class NamedShares(NamedTuple):
-    """Draws of shares by chain, draw, any further dimensions and category, and what the tree calls the last one."""
+    """Draws of shares by chain, draw, any further dimensions and category, and the tree's name for the last one."""
 
     draws: xr.DataArray
     dim: str
@@ -58,18 +51,10 @@ def shares_of(
 ) -> NamedShares:
     """Return the shares in a tree of any model, or raise ValueError.
 
-    Parameters
-    ----------
-    tree : DataTree
-        Its group ``posterior`` has the shares by chain, draw and category, and by any further dimension, such as
-        region. The categories may be a dimension of any name, along which draws sum to one.
-    name : str
-        How errors name the tree.
-    var_name : str, optional
-        The variable; by default ``theta``, or else the only one that fits.
-    categories : sequence of str, optional
-        The labels that it must have, in the order of the result. Shares without labels are in this order, as
-        `PrivateResponse` takes them.
+    Its group ``posterior`` has the shares by chain, draw and category, and by any further dimension, such as region, in
+    the variable `var_name`: by default ``theta``, or else the only one that fits. The categories may be a dimension of
+    any name, along which draws sum to one. Without labels they are in the order of `categories`, as `PrivateResponse`
+    takes them.
     """
     if not isinstance(tree, xr.DataTree) or "posterior" not in tree.children:
         return NamedShares(theta_of(tree, name), "category")

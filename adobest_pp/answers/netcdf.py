@@ -1,4 +1,4 @@
-"""Reading netCDF files, ours or a stranger's: first the checksum, then HDF5 in a process that can be killed.
+"""Read netCDF files, ours or a stranger's: first the checksum, then HDF5 in a process that can be killed.
 
 Our files end with a line that HDF5 ignores::
 
@@ -66,39 +66,34 @@ def read_tree(path: str | os.PathLike[str]) -> "xr.DataTree":
     """
     import xarray as xr
 
-    path = check_path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"path must name a netCDF file, got {str(path)!r}, which does not exist")
-    try:
-        groups = {name: _dataset(group) for name, group in _read(content_of(path)).items()}
+    with opened(path, "a netCDF file") as groups:
         try:
-            return xr.DataTree.from_dict(groups)
+            return xr.DataTree.from_dict({name: dataset_of(group) for name, group in groups.items()})
+        except Damaged:
+            raise
         except ValueError:  # its message has many lines
             raise Damaged("inconsistent groups") from None
-    except Damaged as reason:
-        raise ValueError(f"path must name a netCDF file, got {str(path)!r}, which {damaged_or_no(reason)}") from None
 
 
-def content_of(path: Path) -> bytes:
-    """Return the bytes of a file, or raise `Damaged` if they do not fit into memory (it may be sparse)."""
+@contextmanager
+def opened(path: str | os.PathLike[str], wanted: str) -> Iterator[dict[str, Any]]:
+    """Yield the groups of a file; raise ValueError if it is not `wanted`, also for a `Damaged` from the block."""
+    path = check_path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"path must name {wanted}, got {str(path)!r}, which does not exist")
     try:
-        return path.read_bytes()
-    except MemoryError:
-        raise Damaged("more bytes than fit into memory") from None
+        try:
+            groups = read_groups(path.read_bytes())
+        except MemoryError:  # the file may be sparse
+            raise Damaged("more bytes than fit into memory") from None
+        yield groups
+    except Damaged as reason:
+        why = "is damaged or not a netCDF file" + (f": it has {reason}" if str(reason) else "")
+        raise ValueError(f"path must name {wanted}, got {str(path)!r}, which {why}") from None
 
 
-def damaged_or_no(reason: Damaged) -> str:
-    """Return the end of a sentence that says what is wrong with the file."""
-    return "is damaged or not a netCDF file" + (f": it has {reason}" if str(reason) else "")
-
-
-def read_dataset(content: bytes) -> "xr.Dataset":
-    """Return the dataset in a netCDF file, or raise `Damaged`."""
-    return _dataset(_read(content)["/"])
-
-
-def _read(content: bytes) -> dict[str, Any]:
-    """Check a file, and return its groups."""
+def read_groups(content: bytes) -> dict[str, Any]:
+    """Check the content of a file and return its groups, or raise `Damaged`."""
     end = _checked(content)
     groups, properties = _READER.read(memoryview(content)[:end])
     if end == len(content) and properties.endswith(SAYS_CHECKSUM.decode()):
@@ -122,7 +117,7 @@ def _checked(content: bytes) -> int:
     return end_of_hdf5
 
 
-def _dataset(group: dict[str, Any]) -> "xr.Dataset":
+def dataset_of(group: dict[str, Any]) -> "xr.Dataset":
     """Return a group as a dataset, or raise `Damaged`."""
     import xarray as xr
 

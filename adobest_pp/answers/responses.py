@@ -81,8 +81,8 @@ class Responses:
             number; (n, d) increasing members for subset selection; a 0/1 matrix (n, K) for unary encoding, aligned by
             label if its columns have labels; (n, 2) seeds and values for local hashing. SRR and RRRR also take labels
             of categories as text, in a list, an array, a pandas Series or Categorical, or a DataArray; subset selection
-            takes rows of d labels in any order. Integers are codes, whatever the labels are: of pandas, where they may
-            well be labels, they are refused if categories are numbers themselves.
+            takes rows of d labels in any order. Integers are codes, even if the labels are numbers. Integers of pandas
+            are then refused, because they may be labels.
         subsets : array, optional
             The published subsets, for RRRR only: one subset for all answers (indices or mask), or boolean masks (V, K).
             A mask with labels, of xarray or pandas, is aligned with the categories.
@@ -181,7 +181,7 @@ class Responses:
         return f"<Responses: {len(self)} answers{subsets}, {self.mechanism!r}>"
 
     def evidence(self) -> Evidence:
-        """Collapse to distinct three-number rows with counts; the order of the answers does not matter."""
+        """Collapse to distinct rows with counts; the order of the answers does not matter."""
         return self.evidence_and_index()[0]
 
     def evidence_index(self) -> NDArray[np.int64]:
@@ -206,7 +206,7 @@ class Responses:
         return self.mechanism.total_information(self._answers.first(self._n), self.published(), theta)
 
     def to_xarray(self) -> "xr.Dataset":
-        """Return a labelled dataset, from which `from_xarray` rebuilds the responses.
+        """Return a labeled dataset, from which `from_xarray` rebuilds the responses.
 
         Answers and subsets refer to the coordinates ``category_code`` and ``subset_code``. So you may sort the dataset
         along any dimension, and leave out responses, before you pass it to `from_xarray`.
@@ -237,8 +237,8 @@ class Responses:
     def from_xarray(cls, dataset: "xr.Dataset") -> "Responses":
         """Rebuild from the dataset of `to_xarray`, even if its categories, subsets or responses were sorted.
 
-        Raise ValueError if it lacks a category, or a subset that was published for an answer: the other answers would
-        change their meaning.
+        Raise ValueError if a category is missing, or a subset that was published for an answer: the other answers
+        would change their meaning.
         """
         mechanism = _check_schema(dataset)
         category = inverse(dataset, "category", mechanism.n_categories)
@@ -274,17 +274,11 @@ class Responses:
 
         It also reads a dataset of `to_xarray` that xarray wrote. That has no checksum, so damage may go unnoticed.
         """
-        from adobest_pp.answers.netcdf import Damaged, content_of, damaged_or_no, read_dataset
+        from adobest_pp.answers.netcdf import dataset_of, opened
 
-        path = check_path(path)
+        with opened(path, "a response file written by Responses.to_netcdf") as groups:
+            dataset = dataset_of(groups["/"])
         name = os.fspath(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"path must name a response file, got {name!r}, which does not exist")
-        try:
-            dataset = read_dataset(content_of(path))
-        except Damaged as reason:
-            allowed = "a response file written by Responses.to_netcdf"
-            raise ValueError(f"path must name {allowed}, got {name!r}, which {damaged_or_no(reason)}") from None
         try:
             return cls.from_xarray(dataset)
         except KeyError as missing:
@@ -360,7 +354,7 @@ class Responses:
 
 
 def check_mechanism(mechanism: Any) -> Mechanism:
-    """Return a mechanism, or raise ValueError if it is something else."""
+    """Return a mechanism, or raise ValueError."""
     if not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
     return mechanism
@@ -377,7 +371,7 @@ def checked_answers(mechanism: Mechanism, categories: Sequence[str], answers: An
 def _as_codes(mechanism: Mechanism, categories: Sequence[str], answers: Any) -> Any:
     """Return labels as codes, or raise ValueError; what holds no text is returned as it is.
 
-    The text is not shown in errors: what is no label may be another column of the table.
+    Errors do not show the text: if it is not a label, it may be from another column of the table.
     """
     are_sets = "member" in mechanism.answer_dims
     if not (mechanism.answers_are_categories or are_sets) or isinstance(answers, np.ma.MaskedArray):
@@ -430,7 +424,7 @@ class Column:
         return self._buffer[:n]
 
     def write(self, start: int, rows: NDArray[Any]) -> None:
-        """Write rows at a place, and forget what was there and after it."""
+        """Write rows from `start` on, over what was there."""
         end = start + len(rows)
         if end > len(self._buffer):
             grown = np.empty((max(end, 2 * len(self._buffer)), *self._buffer.shape[1:]), dtype=self.dtype)

@@ -24,6 +24,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,18 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer, check_path, check_subset
-from adobest_pp._files import (
-    PATIENCE,
-    as_os_error,
-    check_target,
-    connect,
-    install,
-    lock,
-    refusal,
-    telling,
-    temporary_beside,
-    unlock,
-)
+from adobest_pp._files import PATIENCE, as_os_error, connect, lock, refusal, replacing, telling, unlock
 from adobest_pp._text import check_labels
 from adobest_pp.answers.responses import Column, Responses, checked_answers
 from adobest_pp.mechanisms import Mechanism, mechanism_from_settings
@@ -134,7 +124,7 @@ class Store:
         return self._head.version
 
     def write(self, events: Sequence[dict[str, Any]], state: dict[str, Any] | None = None) -> None:
-        """Add events and replace the state, unless it is None, in one transaction. On return, it is on disk.
+        """Add events and replace the state, unless it is None, in one transaction that is on disk on return.
 
         Raise OSError if that fails; then nothing has changed.
         """
@@ -169,8 +159,7 @@ class Store:
 
     def copy(self, path: str | os.PathLike[str]) -> None:
         """Write the whole store to a new file, or nothing."""
-        target = check_target(path, overwrite=False)
-        with temporary_beside(target) as temporary:
+        with replacing(path, overwrite=False) as temporary:
             try:
                 self._connection.execute("VACUUM INTO ?", (os.fspath(temporary),))
                 copied = sqlite3.connect(temporary, isolation_level=None)
@@ -178,11 +167,6 @@ class Store:
                 copied.close()
             except sqlite3.Error as problem:
                 raise as_os_error(problem) from None
-            descriptor = os.open(temporary, os.O_RDWR)
-            try:
-                install(descriptor, temporary, target, overwrite=False)
-            finally:
-                os.close(descriptor)
 
     def _settle(self) -> None:
         """Find out whether an interrupted or failed transaction took place."""
@@ -235,9 +219,9 @@ def _close(
 
 
 def is_collection(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is a SQLite database.
+    """Return whether a file is a SQLite database.
 
-    SQLite must look itself: closing a file, on POSIX, drops all locks that this process has on it.
+    Only SQLite may open it: on POSIX, closing a file drops all locks that this process has on it.
     """
     if not os.path.isfile(path):
         return False
@@ -269,13 +253,13 @@ def read_content(path: str | os.PathLike[str]) -> Content:
 
 
 def _is_accompanied(target: Path) -> bool:
-    """Tell whether the files of an open or killed collection are beside it. An empty <file>-wal is from a reader."""
+    """Return whether the files of an open or killed collection are beside it. An empty <file>-wal is from a reader."""
     wal = f"{target}-wal"
     return os.path.exists(f"{target}-lock") or (os.path.exists(wal) and os.path.getsize(wal) > 0)
 
 
 def _connect(target: Path, name: str, mode: str) -> sqlite3.Connection:
-    """Connect to a file, or raise ValueError unless its tables are exactly ours."""
+    """Connect to a file, or raise ValueError unless its tables are those of a collection."""
     with telling(name, partial(_damaged, name)):
         connection, found = connect(target, mode)
         if found != set(_TABLES):
@@ -350,11 +334,6 @@ class QuestionAnswers:
     """Published questions, each once, and the answers to them. It only grows.
 
     Either all questions are of one mechanism that publishes subsets, or none of their mechanisms publishes any.
-
-    Parameters
-    ----------
-    categories : sequence of str
-        The labels.
     """
 
     def __init__(self, categories: Sequence[str]) -> None:
@@ -441,29 +420,25 @@ class QuestionAnswers:
         mechanism = mechanism_from_settings(header.get("mechanism", {}))
         labels = header.get("categories")
         held = cls(check_labels(labels if isinstance(labels, list) else [], mechanism.n_categories))
-        waiting: list[Any] = []
-        number = 0
-        for event in content.events:
-            if "answers" in event:
-                to = check_integer(event.get("question"), "question", 0, len(held.questions) - 1)
-                if to != number:
-                    held._append_all(waiting, number)
-                    waiting, number = [], to
-                if not isinstance(event["answers"], list):
-                    raise ValueError("answers must be a list")
-                waiting += event["answers"]
-            else:
-                held._append_all(waiting, number)
-                waiting = []
-                held.publish(*question_of(event, mechanism))
-        held._append_all(waiting, number)
+
+        def answered(event: dict[str, Any]) -> int:
+            """Return the number of the question that an event answers, −1 if it publishes one."""
+            is_answer = "answers" in event
+            return check_integer(event.get("question"), "question", 0, len(held.questions) - 1) if is_answer else -1
+
+        for number, events in groupby(content.events, answered):
+            if number < 0:
+                for event in events:
+                    held.publish(*question_of(event, mechanism))
+                continue
+            lists = [event["answers"] for event in events]
+            if not all(isinstance(each, list) for each in lists):
+                raise ValueError("answers must be a list")
+            if any(lists):
+                held.append(held.check_answers([*chain.from_iterable(lists)], number), number)
         if not held.questions:
             raise ValueError("it has not published a question")
         return held
-
-    def _append_all(self, answers: list[Any], number: int) -> None:
-        if answers:
-            self.append(self.check_answers(answers, number), number)
 
 
 def read_collection(path: str | os.PathLike[str]) -> Responses:

@@ -300,7 +300,7 @@ def texts(
     """Write drafts of the consent form and of the page for the data-protection officer, filled from the survey."""
     from adobest_pp.cli.tables import print_lines
     from adobest_pp.survey import read_survey
-    from adobest_pp.survey.texts import DRAFT, write_texts
+    from adobest_pp.survey.pages import DRAFT, write_texts
 
     written = write_texts(read_survey(path), out, overwrite)
     print_lines(*(f"Written: {each}" for each in written), DRAFT)

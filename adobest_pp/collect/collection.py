@@ -82,11 +82,11 @@ class Collection:
         self._asked_now = -1
         # The state that was written last.
         self._adopted: dict[str, Any] = {}
-        # What is known of the file of people, if there is one, and how many of them were asked; None once somebody else
+        # What is known of the file of people, if there is one, and how many of them were asked: None once somebody else
         # has answered.
         self._people: dict[str, Any] | None = None
         self._asked: int | None = 0
-        # The events with answers, or with people who gave none, as far as public columns were kept.
+        # The events with answers, and those of people who gave none but whose public columns were kept.
         self._kept: list[dict[str, Any]] = []
         self._unsettled: _Unsettled | None = None
         # Events and state that wait to be written together, within `holding`.
@@ -238,7 +238,7 @@ class Collection:
 
     @property
     def public(self) -> PublicColumns:
-        """What was kept of people beside their answers, and of those who gave none; see `record`."""
+        """The public columns of people who answered, and of those who did not; see `record`."""
         self._settle()
         return public_columns(self._kept)
 
@@ -283,7 +283,7 @@ class Collection:
         answer : int or array of int
             What ``question.privatize`` returned.
         question : PublishedQuestion or int, optional
-            The question, or its number; the last published one by default. Answers to older ones may come late.
+            The question, or its number; the last published one by default. Late answers to older ones are accepted.
         person : int, optional
             The place of the person in the file of people, if there is one.
         public : mapping, optional
@@ -314,7 +314,7 @@ class Collection:
     ) -> "xr.Dataset":
         """Return mean and interval of θ given all answers so far. This changes nothing in the collection.
 
-        The draws are those of ``sample(collection.responses, "nuts", prior)``. With more than 2500 different answers
+        The draws are those of ``sample(collection.responses, "nuts", prior)``. With more than 2500 distinct answers
         they are those of ``"sgld_cv"``, which samples the same posterior in seconds, unless it warns. The attribute
         ``sampler`` names the sampler. The sampler that chooses questions, by default the paper's SGLD, is not used: its
         draws are too narrow or too wide for an interval.
@@ -330,7 +330,7 @@ class Collection:
             from the truth if most categories are empty, so the default learns how uneven θ is. Intervals depend on the
             prior only if it prefers some categories.
         progressbar : bool
-            Whether to show how far the sampler is, if it takes longer than two seconds.
+            Whether to show progress once it takes longer than two seconds.
 
         Returns
         -------
@@ -378,7 +378,7 @@ class Collection:
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """Keep answers in memory until `flush` or the end of the block, for answers that nobody has seen yet."""
+        """Keep answers in memory until `flush` or the end of the block: only answers that nobody has seen yet."""
         self._waiting = ([], None)
         try:
             yield

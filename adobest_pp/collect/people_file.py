@@ -1,20 +1,16 @@
 """A collection from a file of people: each value is randomized as that person's device would do it, one at a time.
 
-A file of true answers is central collection, which local privacy is meant to avoid. This is for simulation, or for data
-that you hold anyway. The values are read, randomized with the exact sampler and forgotten. They are never written,
-logged or shown, not even in an error.
+The values are read, randomized with the exact sampler and forgotten. They are never written, logged or shown, not even
+in an error.
 
 A collection with a file can be stopped at any moment and resumed. An answer counts, and its budget is spent, once it is
-in that file. Before that it is only in the memory of this process: if the process ends, nobody has seen that answer,
-and the one that is drawn for this person later is the only one. So answers may be written a few at a time.
+in that file. Before that it is only in the memory of this process. If the process ends, nobody has seen that answer,
+and the person gives only the one that is drawn later. So answers may be written a few at a time.
 
 Beyond the answers, the file must reveal nothing about the values. It holds the column, the number of rows, how many
 have no value (not which, unless public columns are kept), when the file of people was last changed, and a random name.
 It holds neither a checksum nor the size of the file of people: with few categories, either could reveal how many people
 are in each. With `keep`, it holds the row and the named public columns of everybody, also of those without a value.
-
-A ledger beside the file of people (`Ledger`) holds that random name. By it the people of a
-collection are recognized whatever the time and the format of their file, and nobody is asked twice unnoticed.
 """
 
 import hmac
@@ -50,15 +46,15 @@ logger = logging.getLogger("adobest_pp")
 
 # A ledger beside a file of people: what they have been asked, so that nobody answers twice unnoticed.
 #
-# A second answer of the same person adds its ε to that of the first, whatever file it is in and whatever column it is
-# about. So every collection from a file of people is entered in ``<file>.adobest-ledger``: the column, ε, the
-# mechanism, where the answers are, when, how many rows, and a fingerprint of the column.
+# A second answer of the same person adds its ε to that of the first, whatever its file and column. So every collection
+# from a file of people is entered in ``<file>.adobest-ledger``: its random name, the column, ε, the mechanism, where
+# the answers are, when it began, how many rows, and a fingerprint of the column.
 #
 # The fingerprint is an HMAC-SHA-256 of the column's values in their order. It recognizes the same people whatever the
-# name, time or format of their file, also if others were added at its end. Its key is random and kept in the ledger:
-# whoever has the ledger could try all contents of a small file. The ledger is as sensitive as the file of people beside
-# it, gets the same permissions, and belongs where that file is kept. Collections hold neither the fingerprint nor its
-# key, only a random name: nothing in them depends on the values but the answers.
+# name, time or format of their file, even if others were added at its end. Its key is random and kept in the ledger, so
+# somebody who has the ledger could try all contents of a small file. The ledger is as sensitive as the file of people
+# beside it, gets the same permissions, and belongs where that file is kept. Collections have neither the fingerprint
+# nor its key, only the random name: nothing in them but the answers depends on the values.
 #
 # A file of people that was renamed or copied is recognized by the ledgers of other files in its folder. A copy in
 # another folder is not, and neither are people who are in two files among others.
@@ -80,7 +76,7 @@ class Values:
         return len(self._parts)
 
     def orders(self, rows: int) -> float:
-        """Return the logarithm of the number of orders of the first rows: if small, others may have the same values."""
+        """Return the logarithm of the number of orders of the first rows; if small, others may have equal values."""
         return log_orders(np.array([*Counter(self._parts[:rows]).values()], dtype=np.int64))
 
     def fingerprint(self, key: bytes, rows: int) -> str:
@@ -107,13 +103,7 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """The ledger of a file of people, as it is on disk now.
-
-    Parameters
-    ----------
-    people : path
-        The file of people. Links are followed, so that a file has one ledger.
-    """
+    """The ledger of a file of people, as it is on disk now. Links are followed, so that a file has one ledger."""
 
     def __init__(self, people: str | os.PathLike[str]) -> None:
         self._people = Path(os.path.realpath(people))
@@ -146,11 +136,11 @@ class Ledger:
         return sum(entry.epsilon for entry in self.entries)
 
     def find(self, collection: object) -> Entry | None:
-        """Return the entry of a collection, or None."""
+        """Return the entry of the collection with this name, or None."""
         return next((entry for entry in self.entries if entry.collection == collection), None)
 
     def is_same(self, entry: Entry, values: Values) -> bool:
-        """Tell whether an entry is about these values, or about the first of them."""
+        """Return whether an entry is about these values, or about the first of them."""
         return values.fingerprint(self.key, entry.rows) == entry.fingerprint
 
     def confirm(self, entry: Entry, values: Values, ask_again: bool) -> None:
@@ -169,7 +159,7 @@ class Ledger:
                     raise self._asked_before(other, [known], entry, "")
 
     def _others(self) -> Iterator["Ledger"]:
-        """Yield the ledgers of other files in the folder, as far as they can be read."""
+        """Yield the readable ledgers of other files in the folder."""
         for path in sorted(self.path.parent.glob(f"*{SUFFIX}")):
             if path != self.path and path.is_file():
                 other = copy(self)
@@ -187,10 +177,7 @@ class Ledger:
         )
 
     def enter(self, entry: Entry, values: Values, ask_again: bool) -> None:
-        """Enter a collection, or the people added to it, or raise OSError if the ledger cannot be written.
-
-        With `ask_again`, warn if it cannot be written.
-        """
+        """Enter a collection, or the people added to it. If that fails, raise OSError, or warn with `ask_again`."""
         try:
             with locked_folder(self.path.parent):
                 self._read()
@@ -302,9 +289,10 @@ def collect_csv(
         Seed of the samplers. It plays no part in anyone's privacy.
     keep : sequence of str
         Public columns of the file to keep with the answers, such as region and age, together with the number of the
-        row. `Collection.public` returns them. The file of the collection then also tells who gave no answer.
+        row. `Collection.public` returns them. The file of the collection then also shows who gave no answer.
     ignore_case : bool, default False
-        Whether values that differ from one of `categories` only in capitals, spaces or the form of characters mean it.
+        Whether to read values that differ from one of `categories` only in capitals, spaces or the form of characters
+        as that category.
     missing : sequence of str
         Values that mean that a person did not answer, such as ``"n/a"``.
     **options
@@ -314,12 +302,12 @@ def collect_csv(
     Returns
     -------
     Collection
-        With the responses, and ready for more. Its `did_not_answer` is the number of people without a value.
+        With the responses, and ready for more.
 
     Warns
     -----
-    A warning is logged if the people of the file have answered before, about this or another column: what their answers
-    reveal is bounded by the sum of the budgets.
+    A warning is logged if the people of the file have answered before, about this or another column: only the sum of
+    the budgets bounds what their answers reveal.
 
     Examples
     --------
@@ -428,7 +416,7 @@ def _resumed(
 
 
 def _other_people(saved: Collection, source: dict[str, Any], ledger: Ledger, texts: Values) -> list[str]:
-    """Return how the people of a saved collection differ from those of the file, other than by some at its end."""
+    """Return how the people of a saved collection differ from those of the file, apart from people added at its end."""
     before = saved.people
     if before is None:
         return ["the people"]
@@ -441,14 +429,13 @@ def _other_people(saved: Collection, source: dict[str, Any], ledger: Ledger, tex
         return [] if same else [f"people (of the {known.rows} rows, some were changed, moved or removed)"]
     if before["asked"] == 0:
         return []  # stopped before the collection was entered
-    # The ledger is lost: only the file's time is left to recognize it by.
+    # The ledger is lost: only the time of the file identifies it.
     names = {"modified": f"people (the file was changed, and {ledger.path.name!r} does not know this collection)"}
     names["empty"] = "people without a value"
     return [names.get(key, key) for key in source if before.get(key) != source[key]]
 
 
 def _check_keep(keep: Any) -> list[str]:
-    """Return the names of the public columns to keep, or raise ValueError."""
     names: list[Any] = list(keep) if isinstance(keep, list | tuple) else [None]
     if not all(isinstance(name, str) for name in names) or ROW in names:
         raise ValueError(f"keep must be names of public columns other than {ROW!r}, got {brief(keep)}")
@@ -463,8 +450,7 @@ def _ask(
     noted = set(collection.public.silent.get(ROW, ()))
     todo, person = [], 0
     for row, x in enumerate(values.tolist(), start=1):
-        kept = {name: column[row - 1] for name, column in (columns or {}).items()}
-        public = None if columns is None else {ROW: row} | kept
+        public = None if columns is None else {ROW: row} | {name: each[row - 1] for name, each in columns.items()}
         if x == NO_VALUE:
             todo += [] if row in noted else [Asked(x, public)]
         else:
@@ -475,7 +461,7 @@ def _ask(
 
 
 class Asked(NamedTuple):
-    """Somebody to be asked: the category (`NO_VALUE` if none), what is public, and the place in a file of people."""
+    """Somebody to ask: the category (`NO_VALUE` if none), the public columns, and the place in the file of people."""
 
     x: int
     public: dict[str, str | int] | None
@@ -491,7 +477,7 @@ def ask_in_turn(
     advance: Callable[[], None],
     draw: Callable[[PublishedQuestion, int], Any] = PublishedQuestion.privatize,
 ) -> None:
-    """Randomize the value of everybody, and record who has none, a few at a time: nobody has seen them before."""
+    """Randomize everybody's value and record who has none. Answers that nobody has seen are written a few at a time."""
     with collection.holding():
         written = time.monotonic()
         for each in people:

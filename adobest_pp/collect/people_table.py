@@ -7,9 +7,9 @@ White space at the ends of names and values is dropped and characters are compos
 be equal, capitals included, unless `ignore_case` is given. An empty value, or one of `missing`, means that the person
 did not answer.
 
-No private value is ever shown, not even in an error, with two exceptions that tell nothing new: a spelling that differs
-from a category only in capitals, spaces or the form of characters, and a word such as "n/a" that means no answer. An
-error never tells how many people have a value: with the odd spellings counted, one would know how many people are in a
+No private value is ever shown, not even in an error, with two exceptions that reveal nothing new: a spelling that
+differs from a category only in capitals, spaces or the form of characters, and a word such as "n/a" that means no
+answer. An error never says how many people have a value: a count of odd spellings would reveal how many people are in a
 category. Other values are not shown, because a column that was named by mistake may hold anything about a person.
 """
 
@@ -43,31 +43,6 @@ NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 MOST_LISTED = 8
 
 
-def read_column(
-    path: str | os.PathLike[str],
-    column: str,
-    categories: Sequence[str] | None,
-    ignore_case: bool = False,
-    missing: Sequence[str] = (),
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the column as category indices, −1 for an empty value, and the labels.
-
-    Parameters
-    ----------
-    path : path
-        The file: Parquet, Arrow or Excel by its ending, else CSV.
-    column : str
-        The column with the private values.
-    categories : sequence of str or None
-        The possible values; with None, the distinct values in the file, sorted.
-    ignore_case : bool
-        Whether values that differ from a category only in capitals, spaces or the form of characters are that category.
-    missing : sequence of str
-        Values that mean that the person did not answer.
-    """
-    return as_categories(read_texts(path, [column])[column], column, categories, ignore_case, missing)
-
-
 def as_categories(
     texts: Sequence[str],
     column: str,
@@ -75,7 +50,12 @@ def as_categories(
     ignore_case: bool = False,
     missing: Sequence[str] = (),
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the texts of a private column as category indices, −1 for no answer, and the labels; see `read_column`."""
+    """Return the texts of a private column as category indices, −1 for no answer, and the labels.
+
+    Without `categories`, the labels are the distinct values, sorted. With `ignore_case`, values that differ from a
+    category only in capitals, spaces or the form of characters are that category. `missing` are values that mean that
+    the person did not answer.
+    """
     check_flag(ignore_case, "ignore_case")
     if isinstance(missing, str) or not all(isinstance(each, str) for each in missing):
         raise ValueError(f"missing must be values that mean no answer, got {brief(missing)}")
@@ -83,7 +63,11 @@ def as_categories(
         raise ValueError("ignore_case must come with categories: they say which spelling is meant")
     silent = {_as_text(each) for each in missing}
     values = ["" if text in silent else text for text in texts]
-    labels = _found_labels(values) if categories is None else _given_labels(categories)
+    if categories is None:
+        labels = _found_labels(values)
+    else:
+        n = len(categories) if hasattr(categories, "__len__") else 0
+        labels = [_as_text(label) for label in check_labels(categories, n)]
     if len(labels) < 2:
         raise ValueError(f"categories must be at least two, got {len(labels)}: name the possible values")
     places = {label: i for i, label in enumerate(labels)} | {"": NO_VALUE}
@@ -101,13 +85,8 @@ def as_categories(
     return np.array([places[value] for value in values], dtype=np.int64), labels
 
 
-def _given_labels(categories: Sequence[str]) -> list[str]:
-    n = len(categories) if hasattr(categories, "__len__") else 0
-    return [_as_text(label) for label in check_labels(categories, n)]
-
-
 def _found_labels(values: list[str]) -> list[str]:
-    """Return the distinct values, sorted, or raise ValueError if they are no list of categories by themselves."""
+    """Return the distinct values, sorted, or raise ValueError if they cannot be categories without being named."""
     looks: dict[str, str] = {}
     likely: dict[str, str] = {}
     for person, value in enumerate(values, start=1):
@@ -128,7 +107,7 @@ def _found_labels(values: list[str]) -> list[str]:
         if _likeness(value) in NO_ANSWER:
             raise ValueError(
                 f"categories must be named if a value may mean no answer, got {brief(value)} for a person: name the "
-                f"categories (--categories), or give missing (--missing {value!r}) if it is none of them"
+                f"categories (--categories), or give missing (--missing {value!r}) if it is not a category"
             )
     return sorted(set(values) - {""})
 
@@ -142,7 +121,7 @@ def _check_visible(value: str, person: int) -> None:
 
 
 def _odd_in_words(odd: Mapping[str, Any], meant: dict[str, str], values: list[str]) -> str:
-    """Return which values are no category, as far as that may be told, and what to do."""
+    """Return which values are not categories, as far as that may be shown, and what to do."""
     for value in odd:
         _check_visible(value, values.index(value) + 1)
     silent = [value for value in odd if value not in meant and _likeness(value) in NO_ANSWER]
@@ -153,7 +132,7 @@ def _odd_in_words(odd: Mapping[str, Any], meant: dict[str, str], values: list[st
         more = f" and {len(meant) - MOST_LISTED} more" if len(meant) > MOST_LISTED else ""
         parts.append(
             f"some differ from a category in capitals or spaces ({', '.join(shown)}{more}; how many people wrote them "
-            "is not told, because it tells of x)"
+            "is not shown, because that would reveal something about x)"
         )
         todo.append("give ignore_case (--ignore-case) to read them as these categories")
     if silent:
@@ -170,14 +149,14 @@ def _odd_in_words(odd: Mapping[str, Any], meant: dict[str, str], values: list[st
 
 
 def _likeness(value: str) -> str:
-    """Return a value without capitals, white space and forms of characters."""
+    """Return a value without differences in capitals, white space and forms of characters."""
     return re.sub(r"\s+", "", resemblance(value))
 
 
 def as_numbers(texts: Sequence[str], column: str) -> NDArray[np.float64]:
     """Return the texts of a public column as numbers, NaN for an empty one; a comma may be the decimal point.
 
-    Raise ValueError if one is no number, or if it could be read in two ways, such as 1,234.5 or 1.234,5.
+    Raise ValueError if one is not a number, or if it could be read in two ways, such as 1,234.5 or 1.234,5.
     """
     numbers = np.full(len(texts), np.nan)
     for i, text in enumerate(texts):
@@ -197,7 +176,7 @@ def as_bins(
     """Return the numbers of a private column as the indices of their bins, −1 for no answer, or raise ValueError.
 
     A number at an edge is in the bin that begins there, and the last edge is in the last bin. Numbers are written as
-    for `as_numbers`. A value that is no number, or in no bin, is refused without a word about what it is.
+    for `as_numbers`. The error about a value that is not a number, or in no bin, does not show it.
     """
     silent = {"", *(_as_text(each) for each in missing)}
     codes = np.full(len(texts), NO_VALUE, dtype=np.int64)
@@ -220,7 +199,7 @@ def read_texts(
     """Return columns of a file of people as texts, empty if missing, or raise ValueError.
 
     Private columns hold text, integers or booleans; public ones may also hold other numbers and dates. Private numbers
-    for `as_bins` are named among the public columns: nothing is shown of either.
+    for `as_bins` are named among the public columns: no error shows a value of either.
     """
     name = os.fspath(check_path(path))
     if not os.path.isfile(path):
@@ -230,9 +209,8 @@ def read_texts(
     if twice is not None:
         raise ValueError(f"columns must be different, got {brief(twice)} twice")
     suffix = Path(path).suffix.lower()
-    read = (
-        _excel_columns if suffix in EXCEL else _csv_columns if FORMATS.get(suffix, "csv") == "csv" else _arrow_columns
-    )
+    form = "excel" if suffix in EXCEL else FORMATS.get(suffix, "csv")
+    read = {"excel": _excel_columns, "csv": _csv_columns}.get(form, _arrow_columns)
     try:
         return {column: [_as_text(text) for text in texts] for column, texts in read(path, private, public).items()}
     except KeyError as problem:
@@ -341,9 +319,9 @@ def _cell(value: Any, is_private: bool, path: str) -> str:
 
 
 def _found(column: Any, names: Sequence[str], path: str) -> str:
-    """Return the name in the file that is that of the column, or raise KeyError. Names are not shown.
+    """Return the column's name as the file has it, or raise KeyError.
 
-    Without a header, the first row would be that of a person.
+    The error does not show the names of the file: without a header, they are the values of a person.
     """
     if any("\0" in each for each in names):
         raise UnicodeError

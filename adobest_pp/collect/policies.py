@@ -57,7 +57,7 @@ class AdaptiveSubset:
         M updates of the sampler for each choice of a subset (sweeps for Gibbs, gradients for the exact sampler), and
         the batch size m of SGLD.
     step_size, schedule
-        Step sizes of SGLD, as of `SGLD`; the paper's 0.5/t by default.
+        Step sizes of SGLD, as in `SGLD`; the paper's 0.5/t by default.
     adapt_every : int, default 1
         How many answers to take between two choices.
     sampler : {"sgld", "gibbs", "exact"}
@@ -133,7 +133,7 @@ class Rounds:
     mechanism : SubsetSelection
         What is asked in the first round, and in later ones if a design gains next to nothing.
     n_people : int
-        How many people will be asked in total. A design is for those who are left; more may answer.
+        How many people will be asked in total. Each design is computed for those who are left. More may answer.
     rounds : int, optional
         The number of rounds, of equal size; 8 by default.
     prior : float, array of shape (K,) or "learned"
@@ -169,7 +169,7 @@ class Chooser(ABC):
 
     @abstractmethod
     def is_due(self, n_answers: int) -> bool:
-        """Tell whether to choose a question before the next person is asked."""
+        """Return whether to choose a question before the next person is asked."""
 
     @abstractmethod
     def choose(self, held: QuestionAnswers) -> Choice:
@@ -268,13 +268,8 @@ class _Adaptive(Chooser):
     def state(self) -> dict[str, Any]:
         chain = self._chain
         center = {"center": chain.work.center.tolist()} if isinstance(chain.work, ExactState) else {}
-        sampler = {
-            "generator": chain.state.tolist(),
-            "phi": chain.phi.tolist(),
-            "order": chain.order.tolist(),
-            **center,
-        }
-        return sampler | {"rounds": self._rounds, "chosen_at": self._chosen_at}
+        arrays = {"generator": chain.state.tolist(), "phi": chain.phi.tolist(), "order": chain.order.tolist()}
+        return arrays | center | {"rounds": self._rounds, "chosen_at": self._chosen_at}
 
     def restore(self, state: Mapping[str, Any], n_answers: int) -> None:
         # Compiled code checks nothing, so everything is checked here, before anything changes.
@@ -354,7 +349,7 @@ class _InRounds(Chooser):
 
 
 def chooser_of(policy: Policy, categories: Sequence[str], seed: int) -> Chooser:
-    """Return the chooser of a policy, before anybody has answered, or raise ValueError for bad settings."""
+    """Return the chooser of a policy at its start, or raise ValueError for bad settings."""
     if isinstance(policy, SameQuestion):
         return _Same(policy, categories)
     if isinstance(policy, AdaptiveSubset):
@@ -475,20 +470,9 @@ def chosen_mechanism(
 
 
 def policy_by_name(name: str, n_categories: int, epsilon: float, n_people: int, options: dict[str, Any]) -> Policy:
-    """Return the policy that asks with the mechanism of this name, or raise ValueError.
+    """Return the policy that asks with a registered mechanism, or by ``"design"``, or raise ValueError.
 
-    Parameters
-    ----------
-    name : str
-        A registered mechanism, or ``"design"``.
-    n_categories : int
-        K.
-    epsilon : float
-        Budget of one answer.
-    n_people : int
-        How many people will be asked.
-    options : dict
-        Settings of the mechanism, such as `kappa`, and of its policy, such as `utility`.
+    The options are settings of the mechanism, such as `kappa`, and of its policy, such as `utility`.
     """
     shown = mechanism_name(name)
     mechanism, rest = chosen_mechanism(shown, n_categories, epsilon, options)

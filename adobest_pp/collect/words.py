@@ -1,13 +1,13 @@
 """Words that many people hold, though nobody has listed them: prefixes are extended in rounds, on different people.
 
-In a round, everybody is asked which of some prefixes the word begins with, or none of these, by one ε-LDP answer. A
-prefix goes on unless the answers rule out that its share reaches the threshold. The next round asks other people for
-the prefixes with one letter more. The last round counts the words that are left. Nobody answers twice.
+In a round, everybody gives one ε-LDP answer to the question which of some prefixes the word begins with, or none of
+these. A prefix is kept unless the answers rule out that its share reaches the threshold. The next round asks other
+people for the kept prefixes with one letter more. The last round counts the words that are left. Nobody answers twice.
 
 A word that reaches the threshold has prefixes that reach it, too. With R rounds, each of which drops such a prefix with
 a probability of at most ``missed``/R, the word is found with a probability of at least 1 − ``missed``, whatever the
-shares are. That is why the rule is a test. The posterior under the learned prior takes rare prefixes for empty ones
-(``python -m validation.words`` measures both rules); it makes the final estimates.
+shares are. That is why the rule is a test. The posterior under the learned prior treats rare prefixes as empty
+(``python -m validation.words`` measures both rules), so it is used for the final estimates only.
 
 Labels are prefixes. ``·`` marks the end of a word, so that "the·" is a word and "the" begins one; the last label,
 ``…``, stands for everything else. No label is the beginning of another one.
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 END, OTHER = "·", "…"
-# The first round asks for prefixes as long as so many candidates allow.
+# The first round asks for the longest prefixes that make at most this many candidates.
 FIRST_CANDIDATES = 1000
-# Prefixes that go on, at most: twice as many as can reach the threshold.
+# At most this many times as many prefixes are kept as can reach the threshold.
 SPARE = 2
 _BYTES = tuple(f"{byte:02x}" for byte in range(256))
 _SETTINGS = "search.json"
@@ -52,7 +52,7 @@ _HALVINGS = 60
 
 
 class Round(NamedTuple):
-    """A round that has ended: its candidates, their estimated shares, which of them went on, and how many answered."""
+    """A round that has ended: its candidates, their estimated shares, which were kept, and how many people answered."""
 
     candidates: tuple[str, ...]
     estimate: Floats
@@ -61,16 +61,16 @@ class Round(NamedTuple):
 
 
 def category_of(word: str | bytes, question: PublishedQuestion) -> int:
-    """Return which category of a question about prefixes a word is in: on the device.
+    """Return the category of a word in a question about prefixes. Runs on the device.
 
     Parameters
     ----------
     word : str or bytes
         The private word; bytes if the search is for bytes. A word that begins with none of the labels is in the last
-        category, also if it is too long or has characters outside of the alphabet: if the device refused it, the
+        category, even if it is too long or has characters outside of the alphabet: if the device refused it, the
         collector would learn something.
     question : PublishedQuestion
-        Of `WordSearch.next_question`, or read by `read_question`.
+        From `WordSearch.next_question` or `read_question`.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def category_of(word: str | bytes, question: PublishedQuestion) -> int:
         raise ValueError(f"word must be a text or bytes that are not empty, got {type(word).__name__}")
     spelled = (word.hex() if isinstance(word, bytes) else word) + END
     *labels, _ = question.categories
-    # All labels are looked at, whatever the word is.
+    # Compare all labels, whatever the word is.
     places = [i for i, label in enumerate(labels) if spelled.startswith(label)]
     return places[0] if places and END not in spelled[:-1] else len(labels)
 
@@ -155,11 +155,11 @@ class WordSearch:
             How many characters each round adds. Two halve the rounds, so that each has twice the people, but a
             question lists many more prefixes.
         threshold : float, optional
-            The share from which on a word must be found. By default the smallest one for which both error rates hold.
+            Words with at least this share must be found. By default the smallest share for which both error rates hold.
         missed : float, default 0.05
-            The probability that a given word with this share is missed, at most.
+            The largest probability that a given word with this share is missed.
         false : float, default 0.05
-            How many words that nobody holds are found, on average, at most.
+            The largest expected number of found words that nobody holds.
         mechanism : str
             What the devices run, by its name.
         random_seed : int, optional
@@ -206,12 +206,12 @@ class WordSearch:
 
     @property
     def threshold(self) -> float:
-        """The share from which on a word is found."""
+        """The share that a word must have to be found."""
         return float(self._settings["threshold"])
 
     @property
     def n_rounds(self) -> int:
-        """The number of rounds at most, the last one included, which counts the words that are left."""
+        """The largest number of rounds, with the last one, which counts the words that are left."""
         return len(self._lengths) + 1
 
     @property
@@ -221,7 +221,7 @@ class WordSearch:
 
     @property
     def left(self) -> int:
-        """How many people are still to be asked in the present round."""
+        """The number of people who remain to be asked in the present round."""
         self._advance()
         if not self._candidates:
             return 0
@@ -241,7 +241,7 @@ class WordSearch:
     def next_question(self) -> PublishedQuestion:
         """Return the question to publish to the next person, which lists the prefixes of the present round.
 
-        It stays the same until the answers of the round are in. A device finds the category of its word by
+        It stays the same until the answers of the round have come in. A device finds the category of its word by
         `category_of`. Raise ValueError if no prefix is left.
         """
         self._advance()
@@ -257,7 +257,7 @@ class WordSearch:
         answer : int or array of int
             What ``question.privatize`` returned.
         question : PublishedQuestion
-            The question that was answered. Answers to a round that has ended are kept, but decide nothing any more.
+            The question that was answered. Answers to a round that has ended are kept, but have no effect.
         """
         for collection in reversed(self._collections):
             if isinstance(question, PublishedQuestion) and question.categories == collection.categories:
@@ -267,7 +267,7 @@ class WordSearch:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that are found: those of the last round whose share may reach the threshold, the largest first."""
+        """The words that are found: those of the last round whose share may reach the threshold, largest first."""
         if not self._candidates:
             return ()
         responses = self.responses
@@ -313,7 +313,7 @@ class WordSearch:
     def _advance(self) -> None:
         """End rounds whose answers are in, and begin the next ones."""
         while not self.is_last and len(self._collections[-1]) >= self._round_size:
-            # The first answers decide, so that late ones change nothing, nor does opening the folder again.
+            # Only the first answers count, so that neither late ones nor opening the folder again change the result.
             held = self._collections[-1].responses
             responses = Responses.from_arrays(held.mechanism, held.answers[: self._round_size])
             estimate, goes_on = self._judge(responses)
@@ -367,7 +367,7 @@ class WordSearch:
 
 
 def _text_of(label: str) -> str:
-    """Return the text that bytes stand for, or the bytes themselves if they are no text that can be shown."""
+    """Return the text that bytes stand for, or the bytes themselves if they are not printable text."""
     text = bytes.fromhex(label).decode("utf-8", "backslashreplace")
     return text if text.isprintable() and "\\" not in text else f"0x{label}"
 
@@ -377,18 +377,17 @@ def check_alphabet(alphabet: Any) -> str | None:
     if alphabet is None:
         return None
     allowed = f"alphabet must be at least two distinct printable characters other than {END} and {OTHER}, or None"
-    if not isinstance(alphabet, str) or len(set(alphabet)) < max(len(alphabet), 2):
+    symbols = {*alphabet} if isinstance(alphabet, str) and alphabet.isprintable() else set()
+    if len(symbols) < 2 or len(symbols) < len(alphabet) or {END, OTHER} & symbols:
         raise ValueError(f"{allowed}, got {brief(alphabet)}")
-    if not alphabet.isprintable() or END in alphabet or OTHER in alphabet:
-        raise ValueError(f"{allowed}, got {brief(alphabet)}")
-    return alphabet
+    return str(alphabet)
 
 
 def smallest_threshold(settings: dict[str, Any]) -> float:
-    """Return the smallest share that a search with these settings can find, so that both error rates hold.
+    """Return the smallest share for which a search with these settings keeps both error rates.
 
-    A prefix with this share is dropped in a round with a probability of at most ``missed`` over the number of rounds.
-    One with no share goes on with a probability of at most ``false`` over the number of candidates.
+    A round drops a prefix with this share with a probability of at most ``missed`` over the number of rounds. It keeps
+    one that nobody holds with a probability of at most ``false`` over the number of candidates.
     """
     symbols = 256 if settings["alphabet"] is None else len(settings["alphabet"])
     lengths = _lengths(symbols, settings)

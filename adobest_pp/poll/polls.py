@@ -1,12 +1,12 @@
 """A poll in files: its questions, each a collection, and the desk that takes answers in.
 
-The answers of the first question are the collection ``poll.db``, those of the second ``poll-2.db``, and so on: files
-like those of any collection. Beside them ``poll.db-desk``, a SQLite database, has what a server needs.
+The answers to the first question are the collection ``poll.db``, those to the second ``poll-2.db``, and so on. Beside
+them, the SQLite database ``poll.db-desk`` has what a server needs.
 
 An answer comes in with a token. In one transaction the desk notes that the token is spent and keeps the answer in its
-inbox: then it is on disk, and acknowledged. Both tables are in random order, so that nothing on disk links a token to
-an answer. Every half second the inbox is emptied into the collections, several answers at a time. A note in the desk
-says how many answers the collection had before: so after a crash it is known whether they have arrived.
+inbox. Then it is on disk, and is acknowledged. Both tables are in random order, so that nothing on disk links a token
+to an answer. Every half second the answers of the inbox move to the collections, several at a time. A note in the desk
+says how many answers the collection had before, so that after a crash it is known whether they have arrived.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -31,7 +31,7 @@ from adobest_pp.collect import Collection
 from adobest_pp.collect.policies import DEFAULT_MECHANISM, mechanism_name, policy_by_name
 from adobest_pp.mechanisms.published_question import ASKABLE, PublishedQuestion
 
-# How often a design or a subset is chosen again, unless somebody asks for it earlier.
+# How many times a design or a subset is chosen while the expected people answer. The projector can ask for it earlier.
 ROUNDS = 8
 MAX_QUESTIONS, MAX_WORDS, MAX_TOKEN = 50, 1000, 100
 ALL, ONE = "all", "one"
@@ -70,7 +70,7 @@ class PollQuestion:
 
 
 class Refusal(Exception):
-    """A request that is not granted: a status of HTTP, and one sentence."""
+    """A request that is refused: an HTTP status and one sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -105,7 +105,7 @@ def create_poll(
     steps : sequence of dict, optional
         A lesson plan for the projector.
     random_seed : int, optional
-        Seed of what chooses questions. It plays no part in anyone's privacy.
+        Seed of the samplers that choose questions. It plays no part in anyone's privacy.
     """
     target = check_target(path, overwrite=False)
     if not questions or len(questions) > MAX_QUESTIONS:
@@ -115,32 +115,25 @@ def create_poll(
     asked_for = {
         _checked_text(name): list(check_labels(labels, len(labels))) for name, labels in (public or {}).items()
     }
-    texts = [_checked_text(question.text) for question in questions]
-    collections = [_collection(question, random_seed) for question in questions]
-    files = [
-        target if not i else target.with_name(f"{target.stem}-{i + 1}{target.suffix}") for i in range(len(questions))
-    ]
+    asked: list[dict[str, Any]] = []
+    collections = []
+    for i, question in enumerate(questions):
+        file = f"{target.stem}-{i + 1}{target.suffix}" if i else target.name
+        about: dict[str, Any] = {"text": _checked_text(question.text), "file": file, "people": question.people}
+        asked.append(about | {"mechanism": mechanism_name(question.mechanism)})
+        collections.append(_collection(question, random_seed))
+    places = [check_target(target.with_name(each["file"]), overwrite=False) for each in asked]
     desk = check_target(f"{target}-desk", overwrite=False)
-    for file in files[1:]:
-        check_target(file, overwrite=False)
     settings = {
-        "title": _checked_text(title or texts[0]),
+        "title": _checked_text(title or asked[0]["text"]),
         "name": secrets.token_urlsafe(9),
         "each_person": each_person,
         "public": asked_for,
         "steps": None if steps is None else list(steps),
-        "questions": [
-            {
-                "text": text,
-                "file": file.name,
-                "people": question.people,
-                "mechanism": mechanism_name(question.mechanism),
-            }
-            for text, file, question in zip(texts, files, questions, strict=True)
-        ],
+        "questions": asked,
     }
-    for file, collection in zip(files, collections, strict=True):
-        collection.copy(file)
+    for place, collection in zip(places, collections, strict=True):
+        collection.copy(place)
     connection = sqlite3.connect(desk, isolation_level=None)
     try:
         parts = {"poll": json.dumps(settings), "secret": secrets.token_hex(32), "joined": "0", "open": "yes"}
@@ -154,7 +147,7 @@ def create_poll(
 
 
 def _collection(question: PollQuestion, random_seed: int | None) -> Collection:
-    """Return the collection of a question, in memory, or raise ValueError if browsers could not answer it."""
+    """Return the collection of a question, in memory, or raise ValueError if browsers cannot answer it."""
     people, epsilon = check_count(question.people, "people"), check_epsilon(question.epsilon)
     name = mechanism_name(question.mechanism)
     # The server decides when a round ends, so the policy may choose after every answer.
@@ -189,28 +182,21 @@ class Desk:
             self._guard = lock(path)
         except BlockingIOError as reason:
             raise ValueError(f"path must not be in use: {reason}") from None
-        try:
-            with telling(name, damaged):
-                self._connection, found = connect(path, "rw")
-        except BaseException:
-            unlock(self._guard, path)
-            raise
-        try:
-            with telling(name, damaged):
-                if found != set(_TABLES):
-                    raise damaged("which is another database")
-                for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
-                    self._connection.execute(f"PRAGMA {pragma}")
-                parts = dict(self._connection.execute("SELECT name, value FROM parts"))
-                if not {"poll", "secret", "joined", "open", "leaving"} <= parts.keys():
-                    raise damaged("in which a part is missing")
-                self.settings: dict[str, Any] = json.loads(parts["poll"])
-                self._secret = bytes.fromhex(parts["secret"])
-                self.joined, self.is_open = int(parts["joined"]), parts["open"] == "yes"
-        except BaseException:
-            self._connection.close()
-            unlock(self._guard, path)
-            raise
+        with ExitStack() as on_failure, telling(name, damaged):
+            on_failure.callback(unlock, self._guard, path)
+            self._connection, found = connect(path, "rw")
+            on_failure.callback(self._connection.close)
+            if found != set(_TABLES):
+                raise damaged("which is another database")
+            for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
+                self._connection.execute(f"PRAGMA {pragma}")
+            parts = dict(self._connection.execute("SELECT name, value FROM parts"))
+            if not {"poll", "secret", "joined", "open", "leaving"} <= parts.keys():
+                raise damaged("in which a part is missing")
+            self.settings: dict[str, Any] = json.loads(parts["poll"])
+            self._secret = bytes.fromhex(parts["secret"])
+            self.joined, self.is_open = int(parts["joined"]), parts["open"] == "yes"
+            on_failure.pop_all()
 
     def join(self) -> tuple[str, int | None]:
         """Return a new token, and the question that is drawn for the person; None where all are asked."""
@@ -257,7 +243,7 @@ class Desk:
         return list(self._connection.execute("SELECT DISTINCT question, number FROM inbox WHERE leaving = 0"))
 
     def begin_leaving(self, question: int, number: int, before: int) -> None:
-        """Note that the answers to a question go to its collection, which has so many answers before."""
+        """Note that the answers to a question go to its collection, which had `before` answers."""
         note = json.dumps({"question": question, "number": number, "before": before})
         mark = "UPDATE inbox SET leaving = 1 WHERE question = ? AND number = ?"
         with self._transaction():
@@ -265,7 +251,7 @@ class Desk:
             self._connection.execute("UPDATE parts SET value = ? WHERE name = 'leaving'", (note,))
 
     def leaving(self) -> tuple[dict[str, int], list[Any]] | None:
-        """Return what is noted of answers on their way, and the answers in random order; None if there are none."""
+        """Return the note about answers on their way, and the answers in random order; None if there are none."""
         (note,) = self._connection.execute("SELECT value FROM parts WHERE name = 'leaving'").fetchone()
         if not note:
             return None
@@ -280,12 +266,12 @@ class Desk:
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # with it goes the order of arrival
 
     def close_poll(self) -> None:
-        """Take no more answers, for good."""
+        """Take no more answers, permanently."""
         self._connection.execute("UPDATE parts SET value = 'no' WHERE name = 'open'")
         self.is_open = False
 
     def close(self) -> None:
-        """Leave one file."""
+        """Close the desk, which is then one file."""
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
@@ -293,7 +279,7 @@ class Desk:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Do all of it, on disk at the end, or nothing."""
+        """Commit the block to disk, or roll it back if it raises."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -308,13 +294,7 @@ class Desk:
 
 
 class OpenPoll:
-    """A poll that is open: two threads, one for the desk, one for the collections.
-
-    Parameters
-    ----------
-    path : path
-        What `create_poll` wrote.
-    """
+    """A poll of `create_poll` that is open, with two threads: one for the desk, one for the collections."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         first = Path(os.path.realpath(check_path(path)))
@@ -352,7 +332,7 @@ class OpenPoll:
         return self.known[index][number]
 
     def public(self, given: Any) -> dict[str, str] | None:
-        """Return what a person says of the public columns, or raise Refusal; None if the poll asks for none."""
+        """Return the person's labels of the public columns, or raise Refusal; None if the poll asks for none."""
         asked: dict[str, list[str]] = self.settings.get("public") or {}
         if not asked:
             return None
@@ -362,12 +342,12 @@ class OpenPoll:
 
     @property
     def total_epsilon(self) -> float:
-        """What a person spends in all: the sum over the questions, or the most if one is drawn."""
+        """What a person spends in total: the sum over the questions, or the largest ε if one is drawn."""
         budgets = [question.mechanism.epsilon for question in self.published]
         return sum(budgets) if self.settings["each_person"] == ALL else max(budgets)
 
     def drain(self) -> bool:
-        """Move answers from the desk to the collections, in the thread of the files; tell whether there were any."""
+        """Move answers from the desk to the collections, in the thread of the files; return whether there were any."""
         waiting = self.at_desk.submit(self.desk.waiting).result()
         for question, number in waiting:
             self.at_desk.submit(self.desk.begin_leaving, question, number, self.counts[question]).result()
@@ -379,7 +359,7 @@ class OpenPoll:
         return bool(waiting)
 
     def _resume(self) -> None:
-        """Hand the answers that are on their way to their collection, unless it has them."""
+        """Pass the answers that are on their way to their collection, unless it has them."""
         found = self.at_desk.submit(self.desk.leaving).result()
         if found is None:
             return
@@ -400,7 +380,7 @@ class OpenPoll:
         self.at_desk.submit(self.desk.end_leaving).result()
 
     def advance(self, index: int) -> None:
-        """Choose the next question if the policy can, in the thread of the files."""
+        """Choose the next question if the policy allows it, in the thread of the files."""
         before = self.published[index]
         question = self._collections[index].next_question()
         self._chosen_at[index] = self.counts[index]
@@ -409,7 +389,7 @@ class OpenPoll:
         self.rounds[index] += question is not before and self.can_advance(index)
 
     def can_advance(self, index: int) -> bool:
-        """Tell whether the question may change."""
+        """Return whether the question may change."""
         return self.settings["questions"][index]["mechanism"] in ("rrrr", "design")
 
     def responses(self, index: int) -> Responses:
@@ -417,7 +397,7 @@ class OpenPoll:
         return self._collections[index].responses
 
     def close(self) -> None:
-        """Move the last answers, and leave closed files."""
+        """Move the last answers to the collections, and close all files."""
         try:
             self.at_files.submit(self._close_files).result()
         finally:
@@ -436,7 +416,7 @@ class OpenPoll:
 # The poll of ``adobest class``: three prepared questions, and steps for the projector.
 #
 # ``class_plan.json`` has the questions, and for each step its minutes, the panels to show, what to say, and the lesson
-# that goes on from there. The first question is harmless: a show of hands checks its intervals.
+# that continues from there. The first question is harmless: a show of hands checks its intervals.
 
 
 def read_plan() -> dict[str, Any]:
@@ -453,14 +433,9 @@ def read_plan() -> dict[str, Any]:
 
 
 def prepare_class(path: str | os.PathLike[str], epsilon: float | None = None) -> bool:
-    """Write the poll of a class, unless it is there; tell whether it was written.
+    """Write the poll of a class at the path of `create_poll`, unless it exists, and return whether it was written.
 
-    Parameters
-    ----------
-    path : path
-        The collection of the first question; the other files are beside it.
-    epsilon : float, optional
-        Privacy budget of each question (default: that of the plan). A class that is there must have the same.
+    `epsilon` is the privacy budget of each question, by default that of the plan. An existing class must have the same.
     """
     given = None if epsilon is None else check_epsilon(epsilon)
     if Path(check_path(path)).exists():
@@ -474,7 +449,6 @@ def prepare_class(path: str | os.PathLike[str], epsilon: float | None = None) ->
 
 
 def _check_class(path: str | os.PathLike[str], epsilon: float | None) -> None:
-    """Raise ValueError unless the poll is one of a class, with this ε."""
     with closing(OpenPoll(path)) as poll:
         kept = poll.published[0].mechanism.epsilon
         if poll.settings["steps"] is None:

@@ -33,7 +33,7 @@ LEAST_ANSWERS = 5
 
 
 def estimate(responses: Responses, seed: int) -> dict[str, Any] | None:
-    """Return shares with 95 % intervals, and half-widths beside those of as many honest answers; None for too few.
+    """Return shares with 95 % intervals and the half-widths of as many honest answers; None for too few answers.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def estimate(responses: Responses, seed: int) -> dict[str, Any] | None:
 
 
 def guess(responses: Responses, shares: NDArray[np.float64], person: int) -> dict[str, Any]:
-    """Return what one sent answer tells about the person behind it: beliefs before and after, and the best guess.
+    """Return what one sent answer reveals about the person behind it: beliefs before and after, and the best guess.
 
     The beliefs before are the estimated shares, the most that anybody can know about a person who is like everybody
     else. The odds between two categories change by a factor of at most e^ε.
@@ -84,7 +84,7 @@ def guess(responses: Responses, shares: NDArray[np.float64], person: int) -> dic
 def elsewhere(responses: Responses, shares: NDArray[np.float64], epsilon: float, seed: int) -> dict[str, Any] | None:
     """Return the estimate of as many **simulated** people, with these shares as the truth, at another ε.
 
-    They answer by subset selection, whatever the real people did. Nobody's real answer is used.
+    They answer by subset selection, whatever the real people did. No real answer is used.
     """
     rng = np.random.default_rng(seed)
     mechanism = SubsetSelection(responses.n_categories, epsilon)

@@ -1,12 +1,12 @@
 """The server of a poll: a page for people, a page for the projector, and what both of them ask for.
 
-It is open to everybody who can reach it, and therefore takes little and tells little:
+It is open to everybody who can reach it, so it accepts little and reveals little:
 
 - A request must name one of the server's own hosts and come from its own pages (as for `adobest teach`). There are no
   cookies. Pages load nothing from any other host, and the policy that goes with them forbids it.
-- A body has at most 64 KiB. A request that is not understood gets a status of 4xx and one sentence.
+- A body has at most 64 KiB. A request that is not understood gets a 4xx status and one sentence.
 - Nothing about people is logged or kept: no address, no user agent, no time.
-- What the projector shows and does needs a key, which is made at the start, printed once, and never written down.
+- The projector's requests need a key, which is made at the start, printed once, and never written to disk.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ except ImportError:
     raise ValueError("a poll needs Starlette, uvicorn and segno: install adobest-pp with its extra `poll`") from None
 
 MAX_BODY = 1 << 16
-# Seconds between two looks at the inbox, and at least between two fits.
+# Seconds between two looks at the inbox, and the least between two fits.
 PERIOD = 0.5
 QUIET = 10.0
 HISTORY = 500
@@ -75,18 +75,10 @@ EXPORTS = {"nc": "application/x-netcdf", "parquet": "application/vnd.apache.parq
 
 
 def serve_poll(path: Path, host: str = "127.0.0.1", port: int | None = None, address: str | None = None) -> None:
-    """Serve a poll until Ctrl-C, and print where it is.
+    """Serve a poll of `create_poll` until Ctrl-C, and print its address.
 
-    Parameters
-    ----------
-    path : path
-        What `create_poll` wrote.
-    host : str
-        The address of this machine to listen at; ``"0.0.0.0"`` for all of them.
-    port : int, optional
-        The port; a free one by default.
-    address : str, optional
-        Where people reach the server, if that is elsewhere: of a tunnel or a proxy.
+    `host` is the address of this machine to listen at (``"0.0.0.0"`` for all), `port` is free by default, and `address`
+    is the one that people use, if it is that of a tunnel or a proxy.
     """
     import uvicorn
 
@@ -97,22 +89,15 @@ def serve_poll(path: Path, host: str = "127.0.0.1", port: int | None = None, add
     segno.make(seen, error="m").terminal(compact=True)
     print(f"People answer at {seen}", flush=True)  # noqa: T201
     print(f"For you alone, the projector's page: {seen.rstrip('/')}/projector#key={server.key}", flush=True)  # noqa: T201
-    print("Ctrl-C ends; the same command continues.", flush=True)  # noqa: T201
+    print("Press Ctrl-C to stop. The same command resumes the poll.", flush=True)  # noqa: T201
     with suppress(KeyboardInterrupt):
         uvicorn.Server(uvicorn.Config(server, **UVICORN)).run(sockets=[listening])
 
 
 class PollServer:
-    """The application, and what the projector shows.
+    """The application, and what the projector shows. It closes the poll when it ends.
 
-    Parameters
-    ----------
-    poll : OpenPoll
-        The poll, which is closed with the server.
-    address : str
-        Where people reach it.
-    hosts : iterable of str
-        More hosts, with ports, under which browsers may know it.
+    `address` is the one that people use; `hosts` are more hosts, with ports, that browsers may name.
     """
 
     def __init__(self, poll: OpenPoll, address: str, hosts: Iterable[str] = ()) -> None:
@@ -199,7 +184,7 @@ class PollServer:
             raise Refusal(400, "The answer is not one of this question.") from None
         if len(checked) != 1:
             raise Refusal(400, "The answer must be one.")
-        # As it was checked: an answer of another shape would not go into one list with the others.
+        # Keep the checked form: an answer of another shape would not fit into one list with the others.
         kept = checked.tolist()[0], self.poll.public(content.get("public"))
         await self._at_desk(self.poll.desk.take, content.get("token"), index, number, *kept)
         return _json({"counted": True})
@@ -306,7 +291,7 @@ class PollServer:
         return Response(content, media_type=EXPORTS[kind], headers=HEADERS)
 
     def _index(self, given: Any) -> int:
-        """Return the index of a question, given as an integer or in a query, or raise Refusal."""
+        """Return the index of a question, given as an integer or as text of a query, or raise Refusal."""
         n = len(self.poll.published)
         if isinstance(given, str):
             given = int(given) if given.isdecimal() and given.isascii() and len(given) < 4 else None
@@ -320,7 +305,7 @@ class PollServer:
             raise Refusal(409, "There is no estimate yet.")
         return fit
 
-    # What goes on behind.
+    # In the background.
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -336,7 +321,7 @@ class PollServer:
             await asyncio.to_thread(self.poll.close)
 
     async def _work(self) -> None:
-        """Move answers to the collections, and fit what is new: one at a time, while somebody watches."""
+        """Move answers to the collections, and fit new ones while somebody watches, one question at a time."""
         while True:
             start = time.monotonic()
             try:
@@ -382,7 +367,7 @@ class PollServer:
 
     @staticmethod
     def _route(*steps: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
-        """Return a handler that goes through the steps; what is refused is told in one sentence."""
+        """Return a handler that takes the steps in order and answers a `Refusal` with its sentence."""
 
         async def handler(request: Request) -> Response:
             try:
@@ -399,7 +384,7 @@ class PollServer:
 
 
 def _begin_process() -> None:
-    """Let the process of the fits end as soon as the server has ended, also if that was killed."""
+    """Let the process of the fits end as soon as the server has ended, even if that was killed."""
     # An estimate follows every half second; warnings about the last one are in the report.
     logging.getLogger("adobest_pp").setLevel(logging.ERROR)
 

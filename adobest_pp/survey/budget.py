@@ -10,8 +10,8 @@ For small ε, the variance of an estimate is proportional to 1/(n ε²): splitti
 and a pair by 2d. So drawing one is better, unless associations are wanted, which need two answers of one person. For
 large ε, where privacy costs little, splitting is better: everybody's answers count.
 
-If answers are memoized, each person has a permanent answer to each of these questions, of budget ε, ε/d or ε/2, for all
-waves, and the questions that are drawn for a person are the same in every wave.
+If answers are memoized, each person has a permanent answer for all waves to each of these questions, of budget ε, ε/d
+or ε/2, and the questions that are drawn for a person are the same in every wave.
 """
 
 import math
@@ -60,7 +60,7 @@ class Spending(NamedTuple):
 
 
 class Prospect(NamedTuple):
-    """What one question will give: people who are asked, and the mean half-width of its 95 % intervals."""
+    """What to expect of a question: people who are asked, and the mean half-width of its 95 % intervals."""
 
     people: int
     half_width: float
@@ -116,7 +116,7 @@ def all_waves(question: SurveyQuestion, way: Spending, n_waves: int) -> Memoized
 
 
 def epsilon_of_changes(survey: Survey, way: Spending, changes: int) -> float:
-    """Return what a person can lose whose memoized answers differ in so many waves from those in the others."""
+    """Return what a person can lose whose memoized answers in `changes` waves differ from those in the others."""
     losses = [all_waves(each, way, len(survey.waves)).epsilon_of_changes(changes) for each in survey.private_questions]
     return math.fsum(sorted(losses)[-way.questions_each :])
 
@@ -124,7 +124,7 @@ def epsilon_of_changes(survey: Survey, way: Spending, changes: int) -> float:
 def half_width(question: SurveyQuestion, way: Spending, people: float) -> float:
     """Return the mean half-width of the 95 % intervals of a question, by the formula for many people."""
     theta = np.array(question.shares)
-    # A design and RRRR adapt to the shares; before any answers they are at best what they approach.
+    # A design and RRRR adapt to the shares. They are planned as what they approach.
     name = question.mechanism if question.mechanism != DESIGN or theta.size <= 12 else "subset-selection"
     # One wave of memoized answers is randomized response.
     name = name if way.permanent is None else "srr"
@@ -167,7 +167,6 @@ def spending(survey: Survey, people: int | None = None) -> Budgeted:
 
 
 def _choice(survey: Survey, means: dict[str, float]) -> tuple[str, str]:
-    """Return the way to spend the budget, and why."""
     wanted, d = survey.budget.spend, len(survey.private_questions)
     shown = ", ".join(f"{name} ±{100 * mean:.1f} points" for name, mean in means.items())
     if d == 1:
@@ -177,24 +176,21 @@ def _choice(survey: Survey, means: dict[str, float]) -> tuple[str, str]:
         if name not in means:
             raise ValueError(f"budget.spend must leave at least {LEAST_EPSILON:g} for each answer, got {wanted!r}")
         return name, f"The survey says so; mean half-widths would be: {shown}."
-    if survey.budget.associations:
-        allowed = {name: mean for name, mean in means.items() if name != "one"}
-        best = min(allowed, key=lambda name: (allowed[name] > (1 + AS_GOOD) * min(allowed.values()), name != "split"))
-        return best, (
-            f"Associations need two answers of the same person. Of the ways that have them, this gives the narrowest "
-            f"intervals (mean half-widths: {shown})."
-        )
-    best = min(means, key=lambda name: (means[name] > (1 + AS_GOOD) * min(means.values()), name != "split"))
+    pairs = survey.budget.associations
+    allowed = {name: mean for name, mean in means.items() if name != "one" or not pairs}
+    best = min(allowed, key=lambda name: (allowed[name] > (1 + AS_GOOD) * min(allowed.values()), name != "split"))
     why = {
         "split": "Everybody answers every question: with this budget, more answers are worth more than clearer ones",
-        "one": "One question is drawn for each person: fewer answers, but each with the whole budget, tell more",
+        "one": "One question is drawn for each person: fewer answers, each with the whole budget, are worth more",
         "pair": "Two questions are drawn for each person",
     }[best]
+    if pairs:
+        why = "Associations need two answers of the same person. This way of getting them has the narrowest intervals"
     return best, f"{why} (mean half-widths: {shown})."
 
 
 def people_needed(survey: Survey, budgeted: Budgeted) -> int | None:
-    """Return how many people the wanted half-width takes in the chosen way; None if none is wanted."""
+    """Return how many people are needed for the wanted half-width in the chosen way; None if the survey has none."""
     wanted = survey.budget.half_width
     if wanted is None:
         return None

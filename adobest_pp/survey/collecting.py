@@ -1,19 +1,19 @@
 """The answers of a survey: one collection for each wave and question, with the public columns of the people.
 
-The answers of ``survey.toml`` are in the folder ``survey-answers``, in ``<wave>/<question>.db``. Every answer has its
-row, the public columns and a name of the person beside it. That name is an HMAC of the person's id, whose key is in
-``survey.key``: whoever has the answers alone cannot tell who gave them, and the answers of one person in two waves
-belong together. Who was asked and gave no answer is recorded, too.
+The answers of ``survey.toml`` are in the folder ``survey-answers``, in ``<wave>/<question>.db``. Each answer is kept
+with its row, the public columns and a name of the person. That name is an HMAC of the person's id, whose key is in
+``survey.key``. So the answers without the key do not show who gave them, but those of one person in two waves belong
+together. People who were asked and gave no answer are recorded, too.
 
-What a person has spent is counted from the answers that are there, so no other file can be lost or forgotten: a wave
+What a person has spent is counted from the answers themselves, so it needs no other file that could be lost. A wave
 that would spend more than the survey's ε is refused before anybody is asked.
 
-If answers are memoized, every person has a permanent answer to each question that is drawn for them: one for every
-category, drawn before x is looked at. They are what people's devices would keep, and are in ``survey.key``, too. They
-are on disk before anybody is asked, and a wave is refused if those of somebody who has answered are not there.
+If answers are memoized, every person has a permanent answer for each category to each question that is drawn for them.
+Permanent answers are drawn before x is looked at. They are what people's devices would keep, and are in ``survey.key``,
+too. They are on disk before anybody is asked, and a wave is refused if those of somebody who has answered are missing.
 
-Which question is drawn for a person follows from the key, the wave and the person's name: a wave that was stopped goes
-on with the same questions, and nobody answers two of them.
+The key, the wave and the person's name determine which question is drawn for a person. So a wave that was stopped
+continues with the same questions, and nobody answers two of them.
 """
 
 import hmac
@@ -49,22 +49,22 @@ logger = logging.getLogger("adobest_pp")
 PERSON = "person"
 # The poll of a wave on people's own devices; its other files are named after it.
 POLL = "poll.db"
-# Of the file of the key.
+# The schema of the file of the key.
 SCHEMA = "adobest_pp.survey_key"
-# The wave of what is spent on permanent answers, once for all waves: no wave has this name.
+# Stands for the wave of permanent answers, whose budget is spent once for all waves; no wave has this name.
 ALL_WAVES = ""
 # Budgets that differ by rounding only are equal.
 ROUNDING = 1e-9
 
 
 class Answers(NamedTuple):
-    """The answers to one question in one wave, and what is public of the people."""
+    """The answers to one question in one wave, and the public columns of the people."""
 
     responses: Responses
     public: PublicColumns
 
     def silent(self) -> list[int]:
-        """Return the places of the people in `public.silent` who have not answered later either."""
+        """Return the places in `public.silent` of people who have not answered later either."""
         late = {*self.public.answered.get(PERSON, ())}
         return [i for i, person in enumerate(self.public.silent.get(PERSON, ())) if person not in late]
 
@@ -82,7 +82,7 @@ class WaveCounts(NamedTuple):
 
 
 def file_of(path: str | os.PathLike[str], wave: str, question: str) -> Path:
-    """Return the file of the answers to a question in a wave: of a poll if one was served, else of a file of people."""
+    """Return the file of the answers to a question in a wave, from a poll if one was served."""
     place = folder_of(path) / wave
     if (place / f"{POLL}-desk").exists():
         names = [each.name for each in read_survey(path).private_questions]
@@ -97,15 +97,7 @@ def poll_of(path: str | os.PathLike[str], wave: str) -> Path:
 
 
 def read_answers(path: str | os.PathLike[str], wave: str, question: str) -> Answers | None:
-    """Return the answers to a question in a wave, or None if nobody was asked yet.
-
-    Parameters
-    ----------
-    path : path
-        The survey.
-    wave, question : str
-        Their names.
-    """
+    """Return the answers to the question and wave of these names in the survey at `path`, or None before it begins."""
     file = file_of(path, wave, question)
     return Answers(read_collection(file), read_public(file)) if file.exists() else None
 
@@ -122,14 +114,9 @@ class PeopleRead(NamedTuple):
 
 
 def read_people(survey: Survey, people: str | os.PathLike[str]) -> PeopleRead:
-    """Read a file of people, and check it before anybody is asked, or raise ValueError.
+    """Read a file of people by the rules of `adobest_pp.collect.people_table`, or raise ValueError.
 
-    Parameters
-    ----------
-    survey : Survey
-        What `read_survey` returns.
-    people : path
-        A file of people; `adobest_pp.collect.people_table` has the rules.
+    Everything is checked here, before anybody is asked.
     """
     about = survey.people
     public = [*survey.public, *([] if about.id is None else [about.id])]
@@ -167,7 +154,6 @@ def read_people(survey: Survey, people: str | os.PathLike[str]) -> PeopleRead:
 
 
 def _weights(texts: Sequence[str], column: str) -> Floats:
-    """Return everybody's weight, or raise ValueError."""
     weights = as_numbers(texts, column)
     for row, weight in enumerate(weights.tolist(), start=1):
         if not 0 < weight < np.inf:
@@ -177,7 +163,6 @@ def _weights(texts: Sequence[str], column: str) -> Floats:
 
 
 def _ids(texts: list[str], column: str) -> list[str]:
-    """Return everybody's id, or raise ValueError."""
     if "" in texts:
         raise ValueError(f"column {column!r} must hold an id of everybody, got none in row {texts.index('') + 1}")
     twice = next((each for each, times in Counter(texts).items() if times > 1), None)
@@ -210,7 +195,7 @@ def collect_wave(
     people : path
         One person a row: questions, public columns and id, as the survey names them.
     wave : str, optional
-        The wave; may be left out if there is one.
+        The wave; may be left out if there is only one.
     progressbar : bool
         Whether to show progress once it takes longer than two seconds.
     random_seed : int, optional
@@ -223,26 +208,24 @@ def collect_wave(
 
     Notes
     -----
-    If it is stopped, call it again: it goes on where it stopped, and asks nobody twice. People who were added to the
-    file, or who had given no answer, are asked then.
+    If it is stopped, call it again: it continues where it stopped, and asks nobody twice. It then also asks people who
+    were added to the file, or who had given no answer.
     """
     survey = read_survey(path)
     name = survey.wave(wave)
     if survey.people.on_devices:
         raise ValueError(
-            "people.on_devices must be false to randomize a file of people: the survey says they answer alone"
+            "people.on_devices must be false to randomize a file of people: the survey says that their devices do it"
         )
     way = spending(survey).spending
-    found = read_people(survey, people)
-    secret = _secret(path)
-    key = secret.key
-    persons = _persons(key, name, found)
+    found, secret = read_people(survey, people), _secret(path)
+    about = _Wave(path, survey, name, way, found, _persons(secret.key, name, found), secret)
     before = _answered_before(path, survey)
-    _check_same_people(survey, persons, found, before)
-    _check_budget(survey, name, way, persons, before)
+    _check_same_people(about, before)
+    _check_budget(about, before)
     ledger, texts = Ledger(people), _as_values(found, survey)
     entry = new_entry(
-        hmac.digest(key, f"wave {name}".encode(), "sha256").hex()[:32],
+        hmac.digest(secret.key, f"wave {name}".encode(), "sha256").hex()[:32],
         f"the {len(survey.private_questions)} questions of {Path(path).name}, wave {name}",
         way.person_epsilon,
         way.way,
@@ -252,54 +235,56 @@ def collect_wave(
     if found.ids is None and known is not None and not ledger.is_same(known, texts):
         raise ValueError(
             f"people must be those of the wave {name!r} so far, got a file in which rows were changed, moved or "
-            "removed: without people.id, nobody could tell who has answered"
+            "removed: without people.id, it is not known who has answered"
         )
-    is_repeated = any(each in before for each in persons)
+    is_repeated = any(each in before for each in about.persons)
     if known is None or known.rows != len(texts):
         ledger.enter(entry, texts, ask_again=is_repeated)
     if known is None and len(ledger.entries) > 1:
         logger.warning("%s", ledger.in_words())
-    n_each = max(1, round(len(persons) * way.share))
     if survey.is_memoized:
-        secret = _with_permanent_answers(path, survey, way, secret, persons, before)
-    todo = {each.name: _to_ask(path, survey, each, name, way, persons, found, secret) for each in survey.questions}
+        about = about._replace(secret=_with_permanent_answers(about, before))
+    todo = {each.name: _to_ask(about, each) for each in survey.questions}
     with SlowProgress(sum(map(len, todo.values())), "collecting", progressbar) as progress:
         for question in survey.questions:
             draw = _draw_again if survey.is_memoized and question.sensitive else PublishedQuestion.privatize
-            with _opened(path, survey, name, question, way, n_each, random_seed) as collection:
+            with _opened(about, question, random_seed) as collection:
                 ask_in_turn(collection, todo[question.name], lambda: progress.advance(1), draw)
     return counts(path, survey, name)
 
 
-def _to_ask(
-    path: str | os.PathLike[str],
-    survey: Survey,
-    question: SurveyQuestion,
-    wave: str,
-    way: Spending,
-    persons: list[str],
-    found: PeopleRead,
-    secret: "_Secret",
-) -> list[Asked]:
-    """Return who is still to be asked a question: those for whom it was drawn, and who have not answered it.
+class _Wave(NamedTuple):
+    """A wave that is collected: how the budget is spent, the people, their random names, and the key of the survey."""
+
+    path: str | os.PathLike[str]
+    survey: Survey
+    name: str
+    way: Spending
+    found: PeopleRead
+    persons: list[str]
+    secret: "_Secret"
+
+
+def _to_ask(wave: _Wave, question: SurveyQuestion) -> list[Asked]:
+    """Return the people who have not answered a question that was drawn for them.
 
     If answers are memoized, the value of a person is the permanent answer of the person's category.
     """
-    done = read_answers(path, wave, question.name)
+    done, name = read_answers(wave.path, wave.name, question.name), question.name
     over = set() if done is None else {*done.public.answered.get(PERSON, ())}
     noted = set() if done is None else {*done.public.silent.get(PERSON, ())}
-    kept = secret.permanent[question.name]["answers"] if survey.is_memoized and question.sensitive else None
+    kept = wave.secret.permanent[name]["answers"] if wave.survey.is_memoized and question.sensitive else None
     people = []
-    for row, (person, x) in enumerate(zip(persons, found.codes[question.name].tolist(), strict=True)):
-        is_drawn = not question.sensitive or question.name in _drawn(secret.key, survey, wave, person, way)
+    for row, (person, x) in enumerate(zip(wave.persons, wave.found.codes[name].tolist(), strict=True)):
+        is_drawn = not question.sensitive or name in _drawn(wave, person)
         if is_drawn and person not in over and (x != NO_VALUE or person not in noted):
             value = x if kept is None or x == NO_VALUE else kept[person][x]
-            people.append(Asked(value, {PERSON: person, **found.public[row]}))
+            people.append(Asked(value, {PERSON: person, **wave.found.public[row]}))
     return people
 
 
 def counts(path: str | os.PathLike[str], survey: Survey, wave: str) -> dict[str, WaveCounts]:
-    """Return by question how many people of a wave were asked, and how many answered; nothing before it began."""
+    """Return by question how many people of a wave were asked, and how many answered; empty before it begins."""
     result = {}
     for question in survey.questions:
         answers = read_answers(path, wave, question.name)
@@ -316,22 +301,15 @@ def _draw_again(question: PublishedQuestion, permanent: int) -> list[int]:
     return [int(mechanism.instantaneous.privatize(permanent))]
 
 
-def _opened(
-    path: str | os.PathLike[str],
-    survey: Survey,
-    wave: str,
-    question: SurveyQuestion,
-    way: Spending,
-    n_people: int,
-    seed: int | None,
-) -> Collection:
-    """Return the collection of a question in a wave, new or resumed, or raise FileExistsError if it asks otherwise."""
-    file, k = file_of(path, wave, question.name), len(question.labels)
+def _opened(wave: _Wave, question: SurveyQuestion, seed: int | None) -> Collection:
+    """Return the collection of a question in a wave, new or resumed; raise FileExistsError if its question differs."""
+    file = file_of(wave.path, wave.name, question.name)
     if question.sensitive:
-        policy: Any = policy_of(survey, question, way, n_people)
+        n_people = max(1, round(len(wave.persons) * wave.way.share))
+        policy: Any = policy_of(wave.survey, question, wave.way, n_people)
     else:
-        # Asked openly: at the largest ε that there is, an answer is what the person said.
-        policy = SameQuestion(SRR(k, MAX_EPSILON))
+        # Asked openly: at the largest ε, an answer is what the person said.
+        policy = SameQuestion(SRR(len(question.labels), MAX_EPSILON))
     wanted = Collection.create(policy=policy, categories=question.labels, random_seed=seed)
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -369,8 +347,8 @@ def _secret(path: str | os.PathLike[str]) -> _Secret:
     if not file.exists():
         if folder_of(path).exists():
             raise FileNotFoundError(
-                f"the key of the survey, {str(file)!r}, must be there, because answers are: restore it, as nobody "
-                "could tell who has answered"
+                f"the key of the survey, {str(file)!r}, must exist, because there are answers: restore it, as "
+                "otherwise it is not known who has answered"
             )
         _write_secret(file, _Secret(secrets.token_bytes(32), {}), overwrite=False)
     try:
@@ -382,18 +360,11 @@ def _secret(path: str | os.PathLike[str]) -> _Secret:
         raise ValueError(f"the key of the survey, {str(file)!r}, is damaged: restore it from a copy") from None
 
 
-def _with_permanent_answers(
-    path: str | os.PathLike[str],
-    survey: Survey,
-    way: Spending,
-    secret: _Secret,
-    persons: list[str],
-    before: "dict[str, _Before]",
-) -> _Secret:
-    """Return permanent answers of everybody to the questions that are drawn for them; those that are new are kept."""
-    file, permanent = Path(path).with_suffix(".key"), dict(secret.permanent)
-    for question in survey.private_questions:
-        mechanism = all_waves(question, way, 1)
+def _with_permanent_answers(wave: _Wave, before: "dict[str, _Before]") -> _Secret:
+    """Return the key with permanent answers of everybody to the questions drawn for them; the file keeps new ones."""
+    file, permanent = Path(wave.path).with_suffix(".key"), dict(wave.secret.permanent)
+    for question in wave.survey.private_questions:
+        mechanism = all_waves(question, wave.way, 1)
         settings = {"mechanism": mechanism.permanent.settings(), "labels": question.labels}
         known = permanent.get(question.name, settings | {"answers": {}})
         if {name: known[name] for name in settings} != settings:
@@ -401,7 +372,7 @@ def _with_permanent_answers(
                 f"the survey must ask {question.name!r} in every wave as it began, got other labels or another budget "
                 "than permanent answers have: undo the change"
             )
-        asked = [each for each in persons if question.name in _drawn(secret.key, survey, "", each, way)]
+        asked = [each for each in wave.persons if question.name in _drawn(wave, each)]
         new = [each for each in asked if each not in known["answers"]]
         if any(each in before and (ALL_WAVES, question.name) in before[each].spent for each in new):
             raise ValueError(
@@ -411,7 +382,7 @@ def _with_permanent_answers(
         drawn = mechanism.permanent.privatize(np.tile(np.arange(mechanism.n_categories), (len(new), 1)))
         made = known["answers"] | dict(zip(new, np.asarray(drawn).tolist(), strict=True))
         permanent[question.name] = settings | {"answers": made}
-    found = _Secret(secret.key, permanent)
+    found = _Secret(wave.secret.key, permanent)
     _write_secret(file, found, overwrite=True)
     return found
 
@@ -422,28 +393,33 @@ def _persons(key: bytes, wave: str, found: PeopleRead) -> list[str]:
     return [hmac.digest(key, each.encode(), "sha256").hex()[:16] for each in ids]
 
 
-def _drawn(key: bytes, survey: Survey, wave: str, person: str, way: Spending) -> Sequence[str]:
-    """Return the questions that are drawn for a person in a wave: at random, in public, and always the same.
+def _drawn(wave: _Wave, person: str) -> Sequence[str]:
+    """Return the questions that are drawn for a person in a wave, in public, and always the same.
 
     They are the same in all waves if answers are memoized.
     """
-    names = [each.name for each in survey.private_questions]
-    if way.questions_each == len(names):
+    names = [each.name for each in wave.survey.private_questions]
+    if wave.way.questions_each == len(names):
         return names
-    sets = list(combinations(names, way.questions_each))
-    digest = hmac.digest(key, f"draw {ALL_WAVES if survey.is_memoized else wave} {person}".encode(), "sha256")
+    sets, among = list(combinations(names, wave.way.questions_each)), _current(wave)
+    digest = hmac.digest(wave.secret.key, f"draw {among} {person}".encode(), "sha256")
     return sets[int.from_bytes(digest, "big") % len(sets)]
 
 
+def _current(wave: _Wave) -> str:
+    """Return the wave for which questions are drawn and budgets are spent: all of them if answers are memoized."""
+    return ALL_WAVES if wave.survey.is_memoized else wave.name
+
+
 class _Before(NamedTuple):
-    """What is known of a person from the answers so far: budgets by wave and question, and fixed columns."""
+    """What the answers so far say of a person: budgets by wave and question, and fixed columns."""
 
     spent: dict[tuple[str, str], float]
     fixed: dict[str, Any]
 
 
 def _answered_before(path: str | os.PathLike[str], survey: Survey) -> dict[str, _Before]:
-    """Return what every person has spent in this survey, from the answers in its folder, whatever the survey says."""
+    """Return what every person has spent, by the answers in the folder of the survey, whatever the survey says now."""
     found: dict[str, _Before] = defaultdict(lambda: _Before({}, {}))
     open_questions = {each.name for each in survey.questions if not each.sensitive}
     for file in sorted(folder_of(path).glob("*/*.db")):
@@ -459,43 +435,44 @@ def _answered_before(path: str | os.PathLike[str], survey: Survey) -> dict[str, 
     return dict(found)
 
 
-def _check_same_people(survey: Survey, persons: list[str], found: PeopleRead, before: dict[str, _Before]) -> None:
-    """Raise ValueError if somebody under the id of an earlier answer differs in what never changes."""
-    for column in [] if found.ids is None else survey.people.fixed:
+def _check_same_people(wave: _Wave, before: dict[str, _Before]) -> None:
+    """Raise ValueError if somebody under the id of an earlier answer differs in a column that never changes."""
+    people = wave.survey.people
+    for column in [] if wave.found.ids is None else people.fixed:
         rows = [
             int(row[ROW])
-            for person, row in zip(persons, found.public, strict=True)
+            for person, row in zip(wave.persons, wave.found.public, strict=True)
             if person in before and before[person].fixed.get(column, row[column]) != row[column]
         ]
         if rows:
             raise ValueError(
-                f"people must be the same under the same {survey.people.id}, got another {column!r} than before for "
+                f"people must be the same under the same {people.id}, got another {column!r} than before for "
                 f"{len(rows)} of them (first in row {rows[0]}): these look like other people, so nobody was asked"
             )
 
 
-def _check_budget(survey: Survey, wave: str, way: Spending, persons: list[str], before: dict[str, _Before]) -> None:
+def _check_budget(wave: _Wave, before: dict[str, _Before]) -> None:
     """Raise ValueError if somebody would spend more than the survey's ε."""
+    survey, current = wave.survey, _current(wave)
     worst, who = 0.0, 0
-    for row, person in enumerate(persons, start=1):
+    for row, person in enumerate(wave.persons, start=1):
         spent = before[person].spent if person in before else {}
-        current = ALL_WAVES if survey.is_memoized else wave
         others = sum(epsilon for (each, _), epsilon in spent.items() if each != current)
         mine = sum(epsilon for (each, _), epsilon in spent.items() if each == current)
-        total = others + max(mine, way.person_epsilon)
+        total = others + max(mine, wave.way.person_epsilon)
         if total > worst:
             worst, who = total, row
     if worst > survey.budget.epsilon * (1 + ROUNDING):
         hint = "" if survey.people.same else ", and people.same = true plans for people who answer in every wave"
         raise ValueError(
             f"budget.epsilon must allow what everybody spends, {survey.budget.epsilon:g} in all, but the person in row "
-            f"{who} would have spent {worst:g} after wave {wave!r}: nobody was asked; leave out who has answered{hint}"
+            f"{who} would have spent {worst:g} after wave {wave.name!r}: nobody was asked; leave out people who have "
+            f"answered{hint}"
         )
 
 
 def _as_values(found: PeopleRead, survey: Survey) -> Values:
     """Return all private columns of the people as one, for the ledger."""
     rows = np.column_stack([found.codes[each.name] for each in survey.private_questions])
-    _, place = np.unique(rows, axis=0, return_inverse=True)
-    distinct = np.unique(rows, axis=0)
+    distinct, place = np.unique(rows, axis=0, return_inverse=True)
     return Values(place.reshape(-1).astype(np.int64), [" ".join(map(str, row)) for row in distinct.tolist()])

@@ -1,6 +1,6 @@
-"""What a survey is: its questions, its budget, its people and its waves, as one TOML file says it.
+"""The definition of a survey in one TOML file: its questions, its budget, its people and its waves.
 
-pydantic checks the file, and a mistake is told with its line. `EXAMPLE` is what `adobest survey new` writes.
+pydantic checks the file, and errors name the line of a mistake. `EXAMPLE` is what `adobest survey new` writes.
 """
 
 import math
@@ -28,8 +28,6 @@ MOST_QUESTIONS, MOST_WAVES = 50, 50
 ROUNDED = 0.01
 # The columns that are kept of every person, whatever the survey says.
 KEPT = ("row", "person")
-# What `adobest_pp.survey.budget` can do with a budget.
-SPEND = ("auto", "split", "one", "pair")
 
 
 class _Part(BaseModel):
@@ -37,7 +35,7 @@ class _Part(BaseModel):
 
 
 class SurveyQuestion(_Part):
-    """One question: the column of the file of people, its text, and its possible answers, or the bins of a number."""
+    """One question: its name, its text, and its possible answers, or the bins of a number."""
 
     name: str
     text: Text
@@ -164,7 +162,7 @@ class Survey(_Part):
         if twice is not None:
             raise _At(("questions",), f"must have different names, got {twice!r} twice")
         if not sensitive:
-            raise _At(("questions",), "must have one that is sensitive: nothing needs to be randomized otherwise")
+            raise _At(("questions",), "must have at least one that is sensitive: others are not randomized")
         columns = [each.source for each in self.questions] + self.public + ([people.id] if people.id else [])
         double = next((name for name, times in Counter(columns).items() if times > 1), None)
         if double is not None:
@@ -173,7 +171,7 @@ class Survey(_Part):
         if reserved is not None:
             raise _At(("people",), f"must name other columns than {', '.join(KEPT)}, got {reserved!r}")
         if people.same and len(self.waves) > 1 and people.id is None:
-            raise _At(("people", "same"), "must come with id, the column that tells who is who in the next wave")
+            raise _At(("people", "same"), "must come with id, the column that identifies people in the next wave")
         for column, labels in people.choices.items():
             if column not in people.groups:
                 raise _At(("people", "choices"), f"must be of columns of people.groups, got {column!r}")
@@ -244,7 +242,7 @@ class Survey(_Part):
 
     @property
     def wave_epsilon(self) -> float:
-        """What one wave alone tells of a person: all, unless the same people answer in several."""
+        """The budget of one wave alone: the whole budget, unless the same people answer in several waves."""
         if self.budget.wave_epsilon is not None:
             return self.budget.wave_epsilon
         return self.budget.epsilon / (len(self.waves) if self.people.same else 1)
@@ -326,29 +324,24 @@ def read_survey(path: str | os.PathLike[str]) -> Survey:
 def _mistakes(problem: ValidationError, text: str, name: str) -> str:
     """Return the first mistake of a survey with its line, and how many more there are."""
     errors: list[Any] = problem.errors(include_url=False)
-    # What is missing comes last: another mistake often is a misspelt name of it.
+    # Missing fields come last: another mistake is often the misspelt name of one.
     first = min(errors, key=lambda each: (each["type"] == "missing", each["type"] == "value_error"))
     reason = first.get("ctx", {}).get("error")
     place = reason.place if isinstance(reason, _At) else tuple(first["loc"])
     given = "" if isinstance(reason, _At) or isinstance(first["input"], dict) else f", got {brief(first['input'])}"
     if first["type"] == "missing":
-        told, place = f"must have {place[-1]}", place[:-1]
+        what, place = f"must have {place[-1]}", place[:-1]
     elif first["type"] == "extra_forbidden":
         allowed = ", ".join(sorted(_fields_at(place[:-1])))
-        told, given = f"is not known: known are {allowed}", ""
+        what, given = f"is not known: known are {allowed}", ""
     elif reason is not None:
-        told = str(reason)
+        what = str(reason)
     else:
-        told = re.sub(r"^(Input|String|Value|List) should", "must", first["msg"])
-    words = _place_in_words(place)
+        what = re.sub(r"^(Input|String|Value|List) should", "must", first["msg"])
+    # Such as questions[2].labels.
+    words = "".join(f"[{each + 1}]" if isinstance(each, int) else f".{each}" for each in place).removeprefix(".")
     more = f" (and {len(errors) - 1} more mistakes)" if len(errors) > 1 else ""
-    return f"{name}, line {line_of(text, place)}: {words} {told}{given}{more}"
-
-
-def _place_in_words(place: Sequence[str | int]) -> str:
-    """Return a place of a survey as one names it: ``questions[2].labels``."""
-    words = "".join(f"[{each + 1}]" if isinstance(each, int) else f".{each}" for each in place)
-    return words.removeprefix(".") or "the survey"
+    return f"{name}, line {line_of(text, place)}: {words or 'the survey'} {what}{given}{more}"
 
 
 def _fields_at(place: Sequence[str | int]) -> list[str]:
@@ -357,7 +350,7 @@ def _fields_at(place: Sequence[str | int]) -> list[str]:
 
 
 def line_of(text: str, place: Sequence[str | int]) -> int:
-    r"""Return the line of a TOML text in which a place begins: its table, and in it its key; 1 if there is neither.
+    r"""Return the line of a TOML text in which a place begins: its key, or else its table, or else 1.
 
     Examples
     --------
@@ -366,36 +359,27 @@ def line_of(text: str, place: Sequence[str | int]) -> int:
     4
     """
     lines = text.splitlines()
-    first, last, best = 0, len(lines), 1
-    rest = list(place)
-    if rest and isinstance(rest[0], str):
-        headers = [i for i, line in enumerate(lines) if re.match(r"\s*\[", line) and _is_header(line)]
-        number = rest[1] if len(rest) > 1 and isinstance(rest[1], int) else 0
-        depth = 2 if len(rest) > 2 and rest[0] == "margins" else 1
-        name = ".".join(str(each) for each in rest[:depth])
-        mine = [i for i in headers if _header(lines[i]) == name] or [
-            i for i in headers if _header(lines[i]).startswith(f"{name}.")
-        ]
-        if mine:
-            first = mine[min(number, len(mine) - 1)]
-            best = first + 1
-            last = next((i for i in headers if i > first), len(lines))
-            rest = rest[2:] if len(rest) > 1 and isinstance(rest[1], int) else rest[depth:]
-        else:
-            last = headers[0] if headers else len(lines)
-    keys = [each for each in rest if isinstance(each, str)]
-    if keys:
-        wanted = re.compile(rf"\s*[\"']?{re.escape(keys[0])}[\"']?\s*[=.]")
-        best = next((i + 1 for i in range(first, last) if wanted.match(lines[i])), best)
-    return best
+    headers = {i: name for i, line in enumerate(lines) if (name := _header(line)) is not None}
+    number = next((each for each in place[1:2] if isinstance(each, int)), None)
+    depth = 2 if len(place) > 2 and place[0] == "margins" else 1
+    table = ".".join(map(str, place[:depth]))
+    mine = [i for i, name in headers.items() if name == table]
+    mine = mine or [i for i, name in headers.items() if name.startswith(f"{table}.")]
+    first, last, line, rest = 0, min(headers, default=len(lines)), 1, place
+    if mine:
+        first = mine[min(number or 0, len(mine) - 1)]
+        last, line = next((i for i in headers if i > first), len(lines)), first + 1
+        rest = place[depth if number is None else 2 :]
+    key = next((each for each in rest if isinstance(each, str)), None)
+    wanted = re.compile(rf"\s*[\"']?{re.escape(key or '')}[\"']?\s*[=.]")
+    return next((i + 1 for i in range(first, last) if key and wanted.match(lines[i])), line)
 
 
-def _is_header(line: str) -> bool:
-    return re.fullmatch(r"\s*(\[[^\[\]=,]+\]|\[\[[^\[\]=,]+\]\])\s*(#.*)?", line) is not None
-
-
-def _header(line: str) -> str:
-    return ".".join(part.strip().strip("\"'") for part in line.partition("#")[0].strip().strip("[]").split("."))
+def _header(line: str) -> str | None:
+    """Return the name of the table that a line of TOML begins, or None."""
+    found = re.fullmatch(r"\s*(?:\[([^\[\]=,]+)\]|\[\[([^\[\]=,]+)\]\])\s*(?:#.*)?", line)
+    name = "" if found is None else found[1] or found[2]
+    return ".".join(part.strip().strip("\"'") for part in name.split(".")) or None
 
 
 def folder_of(path: str | os.PathLike[str]) -> Path:
@@ -424,8 +408,8 @@ epsilon = 2.0
 # How a person's budget is spent in a wave: "split" over all questions; "one" question is drawn for each person, and
 # has all of it; a "pair" is drawn, and each has half; "auto" takes what gives the narrowest intervals.
 spend = "auto"
-# For people who answer in every wave: what one wave alone may tell. Then everybody's answer is randomized once for all
-# waves, and this permanent answer again in each. epsilon holds for all waves of people whose answers stay the same.
+# For people who answer in every wave: what one wave alone may reveal. Then everybody's answer is randomized once for
+# all waves, and this permanent answer again in each. epsilon holds for all waves of people whose answers stay the same.
 # wave_epsilon = 1.0
 # Do you want to know how answers to two questions go together? Then somebody must answer both.
 associations = false
@@ -439,7 +423,7 @@ on_devices = false
 # Do the same people answer in every wave? Then their budget is divided by the number of waves,
 # unless wave_epsilon is set.
 same = false
-# The column that tells who is who. It is never kept, only a random name in its place.
+# The column that identifies people. It is never kept, only a random name in its place.
 id = "id"
 # Public columns that never change for a person: they show if somebody else answers under the same id.
 fixed = ["born"]

@@ -1,6 +1,6 @@
-"""What a survey found: shares by question, wave and group, who gave no answer, and what changed between waves.
+"""The results of a survey: shares by question, wave and group, who gave no answer, and what changed between waves.
 
-All outputs of one run are made from the same tables, so a number is the same to the last digit wherever it stands.
+All outputs of one run are made from the same tables, so a number is the same to the last digit in all of them.
 """
 
 import json
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from adobest_pp import __version__
-from adobest_pp._checks import check_flag, check_path
-from adobest_pp._files import replacing
+from adobest_pp._checks import check_path
+from adobest_pp._files import check_target, replacing
 from adobest_pp._text import csv_cell
 from adobest_pp._types import Floats, Integers
 from adobest_pp.answers.responses import Responses
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 TABLES = ("estimates", "scales", "changes", "response", "associations")
-# What is told of a question with an order.
+# The measures of a question with an order.
 QUANTILES = {"lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75}
 # The variables of `numbers_in_bins`: the estimate, and the ends of its interval.
 MEAN_AND_QUANTILES = (("mean", "value"), ("mean_lower", "lower"), ("mean_upper", "upper"))
-# Fewer people who answered both questions tell nothing about how these go together.
+# The fewest people who answered both questions from whom an association is estimated.
 LEAST_BOTH = 50
 
 
@@ -64,12 +64,11 @@ class SurveyResult(NamedTuple):
         One row for each wave, question and group: how many were ``asked``, and how many ``answered``.
     associations : pandas.DataFrame
         If the survey asks for them, one row for each wave and two sensitive questions: how many ``people`` answered
-        both, and Cramér's V with its interval: 0 if they have nothing to do with each other, 1 if one determines the
-        other.
+        both, and Cramér's V with its interval: 0 if they are independent, 1 if one determines the other.
     left_out : list of dict
         Groups with too few answers for an estimate.
     seed : int
-        It gives the same numbers again.
+        The seed with which the numbers can be reproduced.
     """
 
     survey: Survey
@@ -206,7 +205,7 @@ def _rows(survey: Survey, wave: str, name: str, found: "xr.Dataset") -> list[dic
         people = {key: by_group[key][i] for key in ("people", "effective_people")}
         for j, category in enumerate(labels):
             cells = {key: by_cell[key][i][j] for key in numbers}
-            # What was asked openly has no part that is due to privacy.
+            # No part of the interval of an open question is due to privacy.
             rows.append(about | {"category": category} | cells | people | ({} if sensitive else {"privacy": 0.0}))
     return rows
 
@@ -241,7 +240,7 @@ def _shown(value: str | float) -> str:
 
 
 def _associations(survey: Survey, answers: dict[tuple[str, str], Answers], seed: int) -> "pd.DataFrame":
-    """Return how strongly two sensitive questions go together, among people who answered both."""
+    """Return how strongly two sensitive questions are associated, among people who answered both."""
     import pandas as pd
 
     rows = []
@@ -256,21 +255,15 @@ def _associations(survey: Survey, answers: dict[tuple[str, str], Answers], seed:
             continue
         left, right = (list(each) for each in zip(*pairs, strict=True))
         weights = first.weights(survey.people.weight)
-        found = association(
-            _some(first.responses, left),
-            _some(second.responses, right),
-            weights=None if weights is None else weights[left],
-            random_seed=seed,
-        )
+        both = [
+            Responses.from_xarray(each.responses.to_xarray().isel(response=some))
+            for each, some in ((first, left), (second, right))
+        ]
+        found = association(*both, weights=None if weights is None else weights[left], random_seed=seed)
         strength = {key: float(found[key].item()) for key in ("cramers_v", "cramers_v_lower", "cramers_v_upper")}
         rows.append({"wave": wave, "first": one, "second": two, "people": len(pairs)} | strength)
     columns = ["wave", "first", "second", "people", "cramers_v", "cramers_v_lower", "cramers_v_upper"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def _some(responses: Responses, places: list[int]) -> Responses:
-    """Return some of the answers, in this order."""
-    return Responses.from_xarray(responses.to_xarray().isel(response=places))
 
 
 def _measured(found: "xr.Dataset", answers: Answers, weights: Floats, cells: Integers | None) -> Measured:
@@ -310,27 +303,17 @@ def change_in_words(change: float, lower: float, upper: float) -> str:
 def write_tables(result: SurveyResult, folder: str | os.PathLike[str], overwrite: bool = False) -> list[Path]:
     """Write the tables of a survey as CSV and JSON, and as an Excel workbook if openpyxl is installed.
 
-    Parameters
-    ----------
-    result : SurveyResult
-        Of `estimate_survey`.
-    folder : path
-        Made if it does not exist.
-    overwrite : bool, default False
-        Whether to replace tables that are there.
+    The parameters are those of `adobest_pp.survey.pages.write_report`.
     """
     place = check_path(folder, "folder")
-    check_flag(overwrite, "overwrite")
     names = [*(f"{name}.csv" for name in TABLES), "estimates.json", *(["estimates.xlsx"] if has_excel() else [])]
-    if not overwrite:
-        present = next((name for name in names if (place / name).exists()), None)
-        if present is not None:
-            raise FileExistsError(f"folder must have no tables yet, got {str(place)!r}, which has {present!r}")
     place.mkdir(parents=True, exist_ok=True)
-    tables = {name: getattr(result, name) for name in TABLES}
+    for name in names:
+        check_target(place / name, overwrite=overwrite, name="folder")
+    tables = {name: getattr(result, name).map(csv_cell) for name in TABLES}
     for name, table in tables.items():
         with replacing(place / f"{name}.csv") as path:
-            _as_cells(table).to_csv(path, index=False, encoding="utf-8-sig")
+            table.to_csv(path, index=False, encoding="utf-8-sig")
     with replacing(place / "estimates.json") as path:
         path.write_text(json.dumps(as_json(result), ensure_ascii=False, indent=1), encoding="utf-8")
     if has_excel():
@@ -338,7 +321,7 @@ def write_tables(result: SurveyResult, folder: str | os.PathLike[str], overwrite
 
         with replacing(place / "estimates.xlsx") as path, pd.ExcelWriter(path, engine="openpyxl") as book:
             for name, table in tables.items():
-                _as_cells(table).to_excel(book, sheet_name=name, index=False)
+                table.to_excel(book, sheet_name=name, index=False)
     return [place / name for name in names]
 
 
@@ -361,11 +344,3 @@ def as_json(result: SurveyResult) -> dict[str, Any]:
         "seed": result.seed,
         "adobest_pp": __version__,
     }
-
-
-def _as_cells(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a table in which no text is a formula to a spreadsheet."""
-    found = table.copy()
-    text = found.select_dtypes(exclude="number").columns
-    found[text] = found[text].map(csv_cell)
-    return found

@@ -9,11 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from adobest_pp.collect import collect_csv
-from adobest_pp.collect.people_table import NO_VALUE, as_categories, as_numbers, read_column, read_texts
+from adobest_pp.collect.people_table import NO_VALUE, as_categories, as_numbers, read_texts
 from tests.contracts.commands import refusal
 from tests.refusals import refuses
 
 SECRETS = ["quetzal", "axolotl", "okapi"]
+
+
+def read_column(path, column, categories):
+    return as_categories(read_texts(path, [column])[column], column, categories)
 
 
 @pytest.fixture

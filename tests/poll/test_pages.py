@@ -74,6 +74,20 @@ def test_what_leaves_the_phone_is_the_randomized_answer_alone(browser, tmp_path,
     assert ad.Responses.read(tmp_path / "poll.db").answers.tolist() == [sent["answer"]]
 
 
+@pytest.mark.parametrize("methods", [["setItem"], ["getItem", "setItem", "removeItem"]])  # full, or blocked
+def test_a_browser_that_cannot_store_anything_is_counted_once(browser, tmp_path, problems, methods):
+    with served(tmp_path / "poll.db", PollQuestion("How often?", LABELS, 1.0)) as server:
+        context = browser.new_context(**PHONE)
+        for method in methods:
+            context.add_init_script(f"Storage.prototype.{method} = () => {{ throw new DOMException('no storage'); }}")
+        page = tab(context, server, problems)
+        choose(page, 1)
+        counted(page)
+        (sent,) = posted(page, "/answer")
+        context.close()
+    assert ad.Responses.read(tmp_path / "poll.db").answers.tolist() == [sent["answer"]]
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adobest_pp.survey import EXAMPLE, Survey
-from adobest_pp.survey.texts import DRAFT, protection_in_words, values_of, write_texts
+from adobest_pp.survey.pages import DRAFT, protection_in_words, values_of, write_texts
 from oracles.mechanisms import best_guess, subset_selection_matrix
 from tests.cli.test_main import run_here
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,16 +25,13 @@ from adobest_pp.answers.responses import Responses, check_mechanism
 from adobest_pp.evidence import unique_rows
 from adobest_pp.mechanisms import Mechanism
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 logger = logging.getLogger("adobest_pp")
 
 Source = str | os.PathLike[str]
 
 
 class DamagedAnswers(ValueError):
-    """Some files could not be read. All others were; nothing of the damaged ones is counted.
+    """Some files could not be read. All others were read, and nothing of the damaged ones is counted.
 
     Attributes
     ----------
@@ -87,7 +84,7 @@ def gather(
         Category names; by default those that the files name, or else ``"0"``, ``"1"``, ….
     scheduler : str, optional
         Address of your own Dask scheduler, ``tls://host:port`` or ``tcp://host:port``, whose workers see the same
-        files. Whoever reaches it can run code on its workers and here. By default this machine reads the files.
+        files. Anybody who can reach it can run code on its workers and here. By default this machine reads the files.
     store : path, optional
         A new folder for answers that hardly ever repeat, such as unary encoding of 100 categories: their bits are kept
         on disk, and ``"sgld_cv"`` reads them from there. By default a temporary folder, removed with the result.
@@ -100,8 +97,8 @@ def gather(
     Returns
     -------
     Gathered
-        The answers, counted: the same to the last bit whatever the pieces, the workers and the order. Rows without an
-        answer are counted in ``n_empty`` and a warning is logged.
+        The answers, counted: the same to the last bit whatever the pieces, the workers and the order. ``n_empty``
+        counts the rows without an answer, and a warning is logged.
 
     Raises
     ------
@@ -307,18 +304,14 @@ def _files_of(paths: Any) -> dict[str, str]:
             form = FORMATS.get(Path(path).suffix.lower())
             if form is None:
                 raise ValueError(f"paths must name files that end in {', '.join(FORMATS)}, got {path!r}")
-            for real in _identities(path):
+            status = os.stat(path)
+            # Two names of one file share its path without links, or the number of its inode.
+            for real in [os.path.realpath(path), *([(status.st_dev, status.st_ino)] if status.st_ino else [])]:
                 other = seen.setdefault(real, path)
                 if other is not path:
                     raise ValueError(f"paths must name each file once, got {other!r} and {path!r}, which are one file")
             found[path] = form
     return dict(sorted(found.items()))
-
-
-def _identities(path: str) -> list[Any]:
-    """Return what two names of one file share: the path without links, and the number of its inode."""
-    status = os.stat(path)
-    return [os.path.realpath(path), *([(status.st_dev, status.st_ino)] if status.st_ino else [])]
 
 
 def _matching(path: str) -> list[str]:
@@ -371,7 +364,6 @@ def _described_by(files: list[_File], mechanism: Mechanism | None, categories: A
 
 
 def _columns_of(mechanism: Mechanism, column: Any) -> tuple[str, ...]:
-    """Return the names of the columns of the answers, or raise ValueError."""
     default = mechanism.answer_columns
     if column is None:
         return default
@@ -397,26 +389,19 @@ def _table_format(file: _File, known: Described, columns: tuple[str, ...], has_l
                 f"it has {brief(schema.names)}"
             )
     if named and file.form != "csv" and described(schema.metadata) is None:
-        _refuse_numbers(schema, file.path, known.categories, columns[0])
+        import pyarrow as pa
+
+        kind, number = schema.field(columns[0]).type, number_among(known.categories)
+        if number is not None and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            raise ValueError(
+                f"column must hold text if categories are numbers themselves, such as {number!r}: in {file.path!r} "
+                f"{columns[0]!r} holds numbers, which could be codes 0, 1, … or labels"
+            )
     return table_format
 
 
-def _refuse_numbers(schema: "pa.Schema", path: str, categories: tuple[str, ...], name: str) -> None:
-    """Raise ValueError if the numbers in a column could be codes or labels."""
-    import pyarrow as pa
-
-    kind = schema.field(name).type
-    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    number = number_among(categories)
-    if numeric and number is not None:
-        raise ValueError(
-            f"column must hold text if categories are numbers themselves, such as {number!r}: in {path!r} "
-            f"{name!r} holds numbers, which could be codes 0, 1, … or labels"
-        )
-
-
 def is_table(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path names tables of answers: a Parquet, Arrow or CSV file, a folder or a pattern of them."""
+    """Return whether a path names tables of answers: a Parquet, Arrow or CSV file, a folder or a pattern of them."""
     name = os.fspath(check_path(path))
     is_pattern = glob.has_magic(name) and not os.path.exists(name)
     return os.path.isdir(name) or is_pattern or os.path.splitext(name)[1].lower() in FORMATS
@@ -429,16 +414,10 @@ def read_with_columns(
     categories: Sequence[Any] | None = None,
     column: str | None = None,
 ) -> tuple[Responses, dict[str, list[Any]]]:
-    """Return the answers of a collection or of one table in their order, and public columns beside them.
+    """Return the answers of a collection or of one table in their order, and the public columns of these names.
 
-    Parameters
-    ----------
-    path : path
-        The file of a collection, or a Parquet, Arrow or CSV file.
-    names : sequence of str
-        The public columns, such as a region or a weight.
-    mechanism, categories, column
-        As of `gather`; for tables alone.
+    The path is that of a collection, or of a Parquet, Arrow or CSV file, for which the other parameters are those of
+    `gather`.
     """
     from adobest_pp.answers.store import is_collection, read_public
 
@@ -468,14 +447,11 @@ def read_with_columns(
                 public[each] += [value for value, is_ in zip(batch.column(each).to_pylist(), there, strict=True) if is_]
     if not answers:
         raise ValueError(f"path must name answers of at least one person, got none in {name!r}")
-    rows = np.concatenate(answers)
-    options = {"categories": known.categories}
     masks = np.concatenate(subsets) if subsets else None
-    return Responses.from_arrays(known.mechanism, rows, masks, **options), public
+    return Responses.from_arrays(known.mechanism, np.concatenate(answers), masks, None, known.categories), public
 
 
 def _check_public(names: Sequence[str], there: Sequence[str], path: str) -> None:
-    """Raise ValueError if a file lacks a public column."""
     for each in names:
         if each not in there:
             raise ValueError(f"the column {each!r} must be in the file {path!r}, got {brief(list(there))}")
@@ -491,12 +467,7 @@ def read_answers(
 ) -> Responses | Gathered:
     """Return the answers of a collection, of a netCDF file or of tables, or raise ValueError if there are none.
 
-    Parameters
-    ----------
-    path : path or pattern
-        The file of a collection or of `Responses.to_netcdf`; or what `gather` takes.
-    mechanism, categories, column, progressbar, allow_copies
-        As of `gather`; for tables alone.
+    The path is that of a collection, a file of `Responses.to_netcdf`, or what `gather` takes with the other parameters.
     """
     if is_table(path):
         how: dict[str, Any] = {"column": column, "progressbar": progressbar, "allow_copies": allow_copies}

@@ -65,16 +65,10 @@ class SetStore:
 
 
 class StoreWriter:
-    """Takes sorted pieces and makes a store of them, or leaves nothing behind.
+    """Takes sorted pieces of sets of `width` bytes and makes a store of them, or leaves nothing behind.
 
-    A store that the user named is made under a temporary name beside it, and renamed when it is complete.
-
-    Parameters
-    ----------
-    folder : path, optional
-        A new folder; by default a temporary one, which is removed when the store is no longer used.
-    width : int
-        Bytes of a set.
+    A store that the user named is made under a temporary name beside it, and renamed when it is complete. Without a
+    name, it is a temporary folder, which is removed when the store is no longer used.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, width: int) -> None:
@@ -133,7 +127,7 @@ class StoreWriter:
 
     @contextmanager
     def _saying_why(self) -> Iterator[None]:
-        """Report a failed write, such as on a full disk, in one sentence."""
+        """Raise the OSError of a failed write, such as on a full disk, with the place and a hint."""
         try:
             yield
         except OSError as problem:
@@ -180,7 +174,7 @@ class FileCounts(NamedTuple):
 
 
 class Gathered:
-    """Answers of many files, counted. `gather` makes it; `sample`, models and diagnostics take it as `Responses`.
+    """Counted answers of many files, from `gather`. `sample`, models and diagnostics take it in place of `Responses`.
 
     Attributes
     ----------
@@ -283,7 +277,7 @@ class Gathered:
                 yield found[has], Published(row, published.subsets), float(1 << bit)
 
     def to_xarray(self) -> "xr.Dataset":
-        """Return a labelled dataset: distinct answers with counts, or only sums by category for a store."""
+        """Return a labeled dataset: distinct answers with counts, or only sums by category for a store."""
         import xarray as xr
 
         attributes = {
@@ -308,7 +302,7 @@ class Gathered:
 
     @classmethod
     def from_xarray(cls, dataset: "xr.Dataset") -> "Gathered | None":
-        """Rebuild from the dataset of `to_xarray`; None if that was of a store, whose answers are not in it."""
+        """Rebuild from the dataset of `to_xarray`; None for that of a store, which has no answers."""
         if "key" not in dataset:
             return None
         try:
@@ -330,7 +324,7 @@ class Gathered:
     def open(cls, store: str | os.PathLike[str]) -> "Gathered":
         """Open the folder that `gather` kept its store in, or raise ValueError if it is damaged.
 
-        All of it is read once, to check its SHA-256.
+        The whole store is read once, to check its SHA-256.
 
         Parameters
         ----------

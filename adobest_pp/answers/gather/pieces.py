@@ -30,7 +30,7 @@ NO_TEXT = "the names of its columns are not in UTF-8: save it as UTF-8"
 class Piece(NamedTuple):
     """The groups of rows ``range(first, last)`` of a file, which is number `file` of all files.
 
-    A piece of format ``"checksum"`` has no rows: to read it is to check the bytes of the file.
+    A piece of format ``"checksum"`` has no rows: reading it checks the bytes of the file.
     """
 
     file: int
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 
 class SplitFile(NamedTuple):
-    """The pieces of a file and the schema of its table; or why it cannot be read."""
+    """The pieces of a file and the schema of its table, or why it cannot be read."""
 
     pieces: list[Piece]
     schema: "pa.Schema | None"
@@ -49,7 +49,7 @@ class SplitFile(NamedTuple):
 
 
 class PieceResult(NamedTuple):
-    """The counted answers of a piece; or why it cannot be read; or what is wrong with its answers."""
+    """The counted answers of a piece, or why it cannot be read, or what is wrong with its answers."""
 
     tally: Tally | None
     empty: int = 0
@@ -75,7 +75,7 @@ def split_file(file: int, path: str, form: str) -> SplitFile:
     except UnicodeDecodeError:
         return SplitFile([], None, NO_TEXT)
     except (pa.ArrowException, OSError) as problem:
-        return SplitFile([], None, _reason(problem))
+        return SplitFile([], None, visible(problem)[:200])
     has_nul = split.schema is not None and any("\0" in name for name in split.schema.names)
     return SplitFile([], None, NO_TEXT) if has_nul else split
 
@@ -116,7 +116,7 @@ def read_piece(task: tuple[Piece, TableFormat]) -> PieceResult:
     except MemoryError:  # also of Arrow
         return PieceResult(None, damaged=TOO_LARGE)
     except (pa.ArrowException, OSError) as problem:
-        return PieceResult(None, damaged=_reason(problem))
+        return PieceResult(None, damaged=visible(problem)[:200])
     except ValueError as problem:
         return PieceResult(None, refused=str(problem))
     if not tallies:
@@ -140,11 +140,8 @@ def batches(piece: Piece, table_format: TableFormat) -> Iterator["pa.RecordBatch
     elif piece.format == "arrow":
         with pa.memory_map(piece.path) as source:
             reader = _open_arrow(source)
-            if isinstance(reader, pa.ipc.RecordBatchFileReader):
-                batches: Any = (reader.get_batch(i) for i in range(piece.first, piece.last))
-            else:
-                batches = reader
-            for batch in batches:
+            is_file = isinstance(reader, pa.ipc.RecordBatchFileReader)
+            for batch in (reader.get_batch(i) for i in range(piece.first, piece.last)) if is_file else reader:
                 batch.validate(full=True)
                 needed = batch.select(columns)
                 # Arrow has few functions for views of text.
@@ -185,16 +182,12 @@ def _open_arrow(source: Any) -> Any:
         return pa.ipc.open_stream(source)
 
 
-def _reason(problem: BaseException) -> str:
-    return visible(problem)[:200]
-
-
 # The SHA-256 of a Parquet file, in the metadata of the file itself.
 #
 # Pages have checksums of their own, but lengths, types and labels have none. So one key of the metadata has two
 # digests: of all bytes before the footer, and of the footer with zeros in place of this second digest. Another key says
-# that the first key must be there. Neither belongs to the table: a program that reads the table and writes it again
-# drops both, and its file is read without a check.
+# that the first must be there. Neither belongs to the table: a program that rewrites the table drops both, and its file
+# is read without a check.
 
 
 _KEY, _SAYS = b"adobest_pp.sha256", b"adobest_pp.checksum"
@@ -218,7 +211,7 @@ def add_checksum(path: str | os.PathLike[str]) -> None:
 
 
 def _footer_flaw(path: str) -> tuple[bool, str | None]:
-    """Tell whether a file has digests, and what is wrong with its footer, or None."""
+    """Return whether a file has digests, and what is wrong with its footer, or None."""
     with open(path, "rb") as file:
         _, content, digests = _footer_of(file)
     if digests is None:

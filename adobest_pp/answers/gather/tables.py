@@ -109,13 +109,13 @@ def _checked_public(public: Any, n: int, taken: Mapping[str, Any]) -> dict[str, 
 
 
 # Columns as codes and packed bits. An error names the column, what it may hold and what kind of value it holds. It
-# never shows the value: a column that was named by mistake may hold anything about a person.
+# never shows the value, because a column that was named by mistake may hold anything about a person.
 
 HIDDEN = "(it is not shown)"
 
 
 def is_there(array: "pa.Array") -> NDArray[np.bool_]:
-    """Tell which values are not empty: neither null nor NaN nor blank text."""
+    """Return which values are not empty: neither null nor NaN nor blank text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -140,20 +140,10 @@ def distinct_of(array: "pa.DictionaryArray") -> tuple["pa.Array", NDArray[np.int
 def codes_of(
     array: "pa.Array", name: str, highest: int, labels: Mapping[str, int] | None, as_code: bool
 ) -> NDArray[np.int64]:
-    """Return a column without empty values as codes 0 … highest, or raise ValueError.
+    """Return a column of numbers or text without empty values as codes 0 … highest, or raise ValueError.
 
-    Parameters
-    ----------
-    array : pyarrow.Array
-        Numbers or text.
-    name : str
-        The name of the column.
-    highest : int
-        The highest code.
-    labels : mapping or None
-        The code of each label; None if the column does not hold labels.
-    as_code : bool
-        Whether text is a code, as in a CSV file without labels.
+    `labels` has the code of each label; it is None if the column does not hold labels. With `as_code`, text is a code,
+    as in a CSV file without labels.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -266,7 +256,7 @@ def csv_encoding(path: str | os.PathLike[str]) -> str:
 
 
 def csv_separator(path: str | os.PathLike[str], columns: Sequence[str] = ()) -> str:
-    """Return what separates the cells: what makes these columns of the header, else what is there most often."""
+    """Return the separator of the cells: the one that gives these columns in the header, else the most frequent one."""
     with open(path, "rb") as file:
         start = file.read(1 << 20)
     header = start.decode(csv_encoding(path), errors="replace").removeprefix("\ufeff").partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Counted answers: distinct keys with counts, which add up to the same whatever the pieces and their order.
+"""Counted answers: distinct keys with counts, whose sum does not depend on the pieces or their order.
 
 A key is a row of bytes: the packed bits of the published subset, if there is one, followed by the packed bits of the
 answer's support set, or else by the answer's numbers, as big-endian integers of eight bytes.
@@ -28,8 +28,7 @@ _ANSWERS_AT_ONCE = 1 << 16
 class TableFormat(NamedTuple):
     """How to read a table of answers: the mechanism, the labels, and the names of the columns.
 
-    If `as_code`, text is a code, as in a CSV file of answers without labels. `public` are further columns, of labels
-    and weights.
+    If `as_code`, text is a code, as in a CSV file of answers without labels. `public` are further columns to read.
     """
 
     mechanism: Mechanism
@@ -65,19 +64,19 @@ def empty_tally(mechanism: Mechanism) -> Tally:
 
 
 def collapses(mechanism: Mechanism) -> bool:
-    """Tell whether so few answers are possible that they are kept as distinct answers with counts."""
+    """Return whether so few answers are possible that they are kept as distinct answers with counts."""
     return mechanism.as_sets() is None or min(mechanism.n_outputs, 1 << mechanism.n_categories) <= MOST_SETS
 
 
 def add_up(tallies: Sequence[Tally]) -> Tally:
-    """Return one tally of at least one."""
+    """Return the sum of at least one tally."""
     if len(tallies) == 1:
         return tallies[0]
     return _tally(np.concatenate([each.keys for each in tallies]), np.concatenate([each.count for each in tallies]))
 
 
 def add_uncounted(tallies: Sequence[Tally]) -> Tally:
-    """Return one tally of at least one, in which each key is there as often as it was answered, with a count of 1."""
+    """Return at least one tally as one that has each key as often as it was answered, with a count of 1."""
     keys = np.concatenate([each.keys for each in tallies])
     in_order = keys[np.argsort(unique_rows(keys)[1], kind="stable")]
     return Tally(in_order, np.ones(len(keys), dtype=np.int64))
@@ -93,30 +92,23 @@ def _tally(keys: NDArray[np.uint8], count: NDArray[np.int64]) -> Tally:
 def counted(batch: "pa.RecordBatch", table_format: TableFormat) -> tuple[Tally, int]:
     """Return the answers of some rows of a table, counted, and how many rows had none.
 
-    If answers hardly ever repeat (see `collapses`), each key is there as often as it was answered, with a count of 1.
+    If answers hardly ever repeat (see `collapses`), the tally is that of `add_uncounted`.
     """
-    import pyarrow as pa
-
-    there = np.logical_and.reduce([is_there(batch.column(name)) for name in table_format.needed])
-    if not there.all():
-        batch = batch.filter(pa.array(there))
+    batch, there = _answered(batch, table_format)
     empty = int(there.size - there.sum())
     mechanism = table_format.mechanism
     sets_of = mechanism.as_sets()
     if sets_of is not None:
         return _sets(_supports(batch, table_format, sets_of), sets_of), empty
-    labels = labels_as_codes(table_format.categories)
     if mechanism.answer_dims:
         numbers = _numbers(batch, table_format)
         mechanism.check_answers(numbers.reshape(len(numbers), *mechanism.answer_dims.values()))
         places = np.arange(len(numbers))
     else:
-        named, name = labels if mechanism.answers_are_categories else None, table_format.columns[0]
-        places = codes_of(batch.column(name), name, mechanism.n_outputs - 1, named, table_format.as_code)
-        numbers = np.arange(mechanism.n_outputs)[:, None]
+        places, numbers = _codes(batch, table_format), np.arange(mechanism.n_outputs)[:, None]
     if not mechanism.publishes_subset:
         return _of_codes(places, numbers, None, mechanism.n_categories), empty
-    sets, index = _subsets(batch, table_format, labels)
+    sets, index = _subsets(batch, table_format)
     return _of_codes(index * len(numbers) + places, numbers, sets, mechanism.n_categories), empty
 
 
@@ -124,29 +116,40 @@ def in_order(
     batch: "pa.RecordBatch", table_format: TableFormat
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None, NDArray[np.bool_]]:
     """Return the answers of some rows of a table in their order, their subsets, and which rows have an answer."""
-    import pyarrow as pa
-
-    there = np.logical_and.reduce([is_there(batch.column(name)) for name in table_format.needed])
-    batch = batch.filter(pa.array(there))
-    mechanism, name = table_format.mechanism, table_format.columns[0]
-    labels, dims = labels_as_codes(table_format.categories), mechanism.answer_dims
-    if mechanism.as_sets() is not None and len(table_format.columns) == 1:
-        packed = packed_sets(batch.column(name), name, mechanism.n_categories, labels)
+    batch, there = _answered(batch, table_format)
+    mechanism = table_format.mechanism
+    dims, sets_of = mechanism.answer_dims, mechanism.as_sets()
+    if sets_of is not None and len(table_format.columns) == 1:
+        packed = _supports(batch, table_format, sets_of)
         answers = np.unpackbits(packed, axis=1, count=mechanism.n_categories).astype(np.int64)
         if "category" not in dims:
-            sizes = answers.sum(axis=1)
-            if (sizes != next(iter(dims.values()))).any():
-                raise ValueError(f"column {name!r} must hold sets of {next(iter(dims.values()))} categories")
+            (size,) = dims.values()
+            if (answers.sum(axis=1) != size).any():
+                raise ValueError(f"column {table_format.columns[0]!r} must hold sets of {size} categories")
             answers = np.nonzero(answers)[1].reshape(len(answers), -1)
     elif dims:
         answers = _numbers(batch, table_format).reshape(-1, *dims.values())
     else:
-        named = labels if mechanism.answers_are_categories else None
-        answers = codes_of(batch.column(name), name, mechanism.n_outputs - 1, named, table_format.as_code)
+        answers = _codes(batch, table_format)
     if not mechanism.publishes_subset:
         return answers, None, there
-    sets, index = _subsets(batch, table_format, labels)
+    sets, index = _subsets(batch, table_format)
     return answers, np.unpackbits(sets, axis=1, count=mechanism.n_categories).astype(bool)[index], there
+
+
+def _answered(batch: "pa.RecordBatch", table_format: TableFormat) -> tuple["pa.RecordBatch", NDArray[np.bool_]]:
+    """Return the rows that have an answer, and which rows of the batch they are."""
+    import pyarrow as pa
+
+    there = np.logical_and.reduce([is_there(batch.column(name)) for name in table_format.needed])
+    return batch if there.all() else batch.filter(pa.array(there)), there
+
+
+def _codes(batch: "pa.RecordBatch", table_format: TableFormat) -> NDArray[np.int64]:
+    """Return answers that are one number each."""
+    mechanism, name = table_format.mechanism, table_format.columns[0]
+    labels = labels_as_codes(table_format.categories) if mechanism.answers_are_categories else None
+    return codes_of(batch.column(name), name, mechanism.n_outputs - 1, labels, table_format.as_code)
 
 
 def _of_codes(
@@ -170,11 +173,10 @@ def _numbers(batch: "pa.RecordBatch", table_format: TableFormat) -> NDArray[np.i
     return np.stack(columns, axis=1)
 
 
-def _subsets(
-    batch: "pa.RecordBatch", table_format: TableFormat, labels: dict[str, int]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _subsets(batch: "pa.RecordBatch", table_format: TableFormat) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the distinct published subsets of the rows as packed bits, and that of each row."""
     column, k = batch.column(SUBSET), table_format.mechanism.n_categories
+    labels = labels_as_codes(table_format.categories)
     try:
         values, index = distinct_of(column if hasattr(column, "dictionary") else column.dictionary_encode())
     except NotImplementedError:  # lists

@@ -13,30 +13,28 @@ const about = {}; // by public column: what the person chose, which is sent as i
 const sent = []; // by question: what was sent, to show it until the page is left
 
 // What this browser remembers: a random token, which questions are answered, and a randomized answer until it is taken.
+// Where its storage is blocked or full, only this page remembers it.
 const memory = new Map();
 const shelf = {
-  get: (name) => {
-    try {
-      return localStorage.getItem(`adobest:${poll.name}:${name}`) ?? null;
-    } catch {
-      return memory.get(name) ?? null;
-    }
-  },
+  get: (name) => memory.get(name) ?? stored("getItem", name) ?? null,
   set: (name, value) => {
-    try {
-      localStorage.setItem(`adobest:${poll.name}:${name}`, value);
-    } catch {
-      memory.set(name, value);
-    }
+    memory.set(name, value);
+    if (stored("setItem", name, value) !== null) memory.delete(name);
   },
   remove: (name) => {
-    try {
-      localStorage.removeItem(`adobest:${poll.name}:${name}`);
-    } catch {
-      memory.delete(name);
-    }
+    memory.delete(name);
+    stored("removeItem", name);
   },
 };
+
+/** Call a method of the browser's storage, and return null if it fails. */
+function stored(method, name, ...values) {
+  try {
+    return localStorage[method](`adobest:${poll.name}:${name}`, ...values);
+  } catch {
+    return null;
+  }
+}
 
 // Requests
 
@@ -65,15 +63,8 @@ async function join() {
 async function deliver(index) {
   const waiting = shelf.get(`waiting:${index}`);
   if (waiting === null) return;
-  let response;
-  try {
-    response = await post("answer", { token: shelf.get("token"), ...JSON.parse(waiting) });
-  } catch {
-    status(index, texts.waiting);
-    setTimeout(() => deliver(index), RETRY);
-    return;
-  }
-  if (response.status >= 500) {
+  const response = await post("answer", { token: shelf.get("token"), ...JSON.parse(waiting) }).catch(() => null);
+  if (response === null || response.status >= 500) {
     status(index, texts.waiting);
     setTimeout(() => deliver(index), RETRY);
     return;

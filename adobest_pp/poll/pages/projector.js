@@ -327,9 +327,9 @@ on("pick", pick);
 on("replay", replay);
 on("next", () => ask("projector/next", { question: shown }));
 on("close", () => {
-  // Closing is for good: it takes a second click.
+  // Closing cannot be undone, so it takes a second click.
   if ($("close").textContent === CLOSE) {
-    $("close").textContent = "Really close? No more answers, for good";
+    $("close").textContent = "Really close? This cannot be undone";
     setTimeout(() => ($("close").textContent = CLOSE), 8000);
     return null;
   }
