@@ -1,17 +1,17 @@
 """The intervals that people see: they contain a share with a probability of 95 %, whatever the shares are.
 
 A posterior interval contains the truth in 95 % of collections if truths come from its prior. For a given truth it may
-do so much less often: the learned prior mistakes rare answers for none, the flat prior mistakes noise for rare answers,
-and no prior that was tried is right for all truths (``python -m validation.fixed_truths``). So if the answers are
-known, the interval of a category uses its own evidence (`covering_intervals`), and the prior serves only the estimate,
-which it makes more accurate.
+do so much less often: the learned prior mistakes rare categories for empty ones, the flat prior mistakes noise for
+rare categories, and no prior that was tried is right for all truths (``python -m validation.fixed_truths``). So if the
+answers are known, the interval of a category uses its own evidence (`covering_intervals`), and the prior serves only
+the estimate, which it makes more accurate.
 
 For draws alone, such as those of your own model, intervals are the shortest that contain a share of the draws
 (`shortest_intervals`). If a category may be empty, its posterior piles up at zero, and the shortest interval begins
 there.
 
-Of many categories, people want the `largest`, those that are surely `above` a threshold, and `sums` over groups. These
-hold for any truth, too, though the same answers chose what is listed.
+Of many categories, people want the `largest`, those `above` a threshold, and `sums` over groups. Their error rates hold
+whatever the shares are, although the same answers choose what is listed.
 """
 
 import json
@@ -478,7 +478,7 @@ def change(responses: "Responses", before: int = 0, after: int = 1, probability:
     matrix = responses.mechanism.wave_matrix()
     if np.linalg.matrix_rank(matrix) < matrix.shape[1]:
         raise ValueError(
-            "responses must be of a mechanism whose answers tell all categories apart, got one that does not"
+            "responses must be of a mechanism whose answers determine every share, got one whose answers do not"
         )
     inverse = np.linalg.pinv(matrix)
     each = inverse[:, both[:, 1]] - inverse[:, both[:, 0]]
@@ -601,10 +601,10 @@ def _honest_widths(mean: Floats, n: Floats, prior: Floats, probability: float) -
     return np.array([upper - lower for lower, upper in ends])
 
 
-# Many categories: the largest of them, those that are surely above a threshold, and sums over groups.
+# Many categories: the largest of them, those above a threshold, and sums over groups.
 #
-# The same answers choose what is listed and say how large it is, so the listed estimates are too large on average. What
-# is said of a list holds for any truth, though, and whatever the list is.
+# The same answers choose what is listed and say how large it is, so the listed estimates are too large on average. The
+# error rates of a list hold nevertheless, whatever the shares are and whatever is listed.
 
 
 def largest(
@@ -634,8 +634,8 @@ def largest(
         By category, the largest first: ``mean``, ``lower``, ``upper`` (and ``may_be_empty``) as in `summary`, but wide
         enough for categories that were chosen because they look large; ``belongs``, the posterior probability that the
         category is among the k largest. ``rest``, ``rest_lower`` and ``rest_upper``: the share of all other categories.
-        For covering intervals, ``rank_lower`` and ``rank_upper``, between which the rank of the category is: one that
-        has a ``rank_upper`` of at most k belongs to the k largest for sure.
+        For covering intervals, ``rank_lower`` and ``rank_upper``, which are right for all categories at once in 95 % of
+        collections: a category with a ``rank_upper`` of at most k can be counted among the k largest.
 
     Notes
     -----
@@ -764,14 +764,14 @@ def above(
     var_name: str | None = None,
     responses: "Responses | Gathered | None" = None,
 ) -> "xr.Dataset":
-    """Return the categories whose shares are surely above a threshold, the largest first.
+    """Return the categories whose shares are above a threshold, with a stated error rate, the largest first.
 
     Parameters
     ----------
     theta, kind, var_name, responses
         As in `summary`; the shares must be by category alone.
     threshold : float
-        A share, such as 0.01; 0 for the categories that are surely not empty.
+        A share, such as 0.01; 0 for the categories that are shown not to be empty.
     error : float, default 0.05
         The error rate of the list.
     rate : {"any", "share"}
@@ -789,8 +789,8 @@ def above(
     -----
     The answers that name a category are as many or more with the probability ``p_value`` if its share is the threshold,
     and with a smaller one if it is less. Holm's procedure [1]_ for ``"any"`` and that of Benjamini and Yekutieli [2]_
-    for ``"share"`` keep the error rate for all truths, however the counts of categories depend on each other. With
-    thousands of categories ``"share"`` lists more if there are more than about ten to list.
+    for ``"share"`` keep the error rate whatever the shares are, and however the counts of categories depend on each
+    other. With thousands of categories ``"share"`` lists more if there are more than about ten to list.
 
     For ``kind="posterior"`` the list is the longest for which the draws say so: right if the prior is.
 

@@ -206,13 +206,13 @@ class Ledger:
     def in_words(self) -> str:
         """Return a sentence on what the people have spent in total."""
         if not self.entries:
-            return "There is no ledger beside the file of people: keep account of their budgets yourself."
+            return "There is no ledger beside the file of people: keep track of their budgets yourself."
         columns: dict[str, list[str]] = {}
         for entry in self.entries:
             columns.setdefault(entry.column, []).append(f"{entry.epsilon:g}")
         n, parts = len(self.entries), "; ".join(f"{name}: {' + '.join(each)}" for name, each in columns.items())
         how = "in one collection" if n == 1 else f"in {n} collections, whose budgets add up ({parts})"
-        return f"Each person in the file has spent ε = {self.total:g} in total, {how}; {self.path.name} keeps account."
+        return f"Each person in the file has spent ε = {self.total:g} in total, {how}; {self.path.name} records it."
 
 
 def _checked(entry: Entry) -> Entry:

@@ -1,6 +1,6 @@
 """What a person's device keeps: the total ε that the person agreed to, and what each question has cost.
 
-The budgets of all answers of a person add up, whatever the questions. So the device itself keeps account, and refuses
+The budgets of all answers of a person add up, whatever the questions. So the device itself keeps track, and refuses
 any question that would cost more than what is left. It answers each question once. If it is asked again, it sends the
 same answer again, which reveals nothing new. A memoized question (`Memoized`) costs its ε once for all waves.
 

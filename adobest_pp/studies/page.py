@@ -37,7 +37,7 @@ def write_page(dataset: xr.Dataset, folder: str | Path, *, progressbar: bool = F
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     parts = [title(dataset), "## Settings", summary.markdown_table(["setting", "value"], settings_rows(dataset))]
-    parts += ["## How far it is", how_far(dataset), "## Figures"]
+    parts += ["## Progress", how_far(dataset), "## Figures"]
     written: list[Path] = []
     measures = summary.measures_in(dataset)
     wanted = [(measure, *part) for measure in measures for part in _parts(dataset)]

@@ -33,7 +33,7 @@ class Lesson(NamedTuple):
 LESSONS = (
     Lesson("one_answer", "One private answer", "A coin answers with you. How much can one answer tell?"),
     Lesson("many_answers", "Many answers", "Noise averages out. What does privacy cost in people?"),
-    Lesson("what_is_hidden", "Audit the promise", "Two mechanisms break their promise. Ten lines find it out."),
+    Lesson("what_is_hidden", "Audit the promise", "Two mechanisms break their promise. Ten lines of code show which."),
     Lesson("the_question", "A better question", "Fifty options, the same ε, five times fewer people."),
     Lesson("sampling", "Sampling", "Draw from the posterior, and meet noise that nobody planned."),
     Lesson("is_it_right", "Is my sampler right?", "Chains that agree can all be wrong, and so can a model."),

@@ -147,9 +147,7 @@ def test_the_command_says_what_everybody_has_spent(people, tmp_path, capsys, mon
     options = ("collect", people, "--column", "health", "--epsilon", 1, "--mechanism", "srr", "--prior", 1, "--out")
     done = run_here(capsys, *options, tmp_path / "a.db", "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    once = (
-        "Each person in the file has spent ε = 1 in total, in one collection; people.csv.adobest-ledger keeps account."
-    )
+    once = "Each person in the file has spent ε = 1 in total, in one collection; people.csv.adobest-ledger records it."
     assert Ledger(people).in_words() == once
     done = run_here(capsys, *options, tmp_path / "b.db", "--quiet")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -329,7 +327,7 @@ def test_without_a_ledger_nobody_is_asked_unless_that_is_wanted(people, tmp_path
     with caplog.at_level(logging.WARNING, "adobest_pp"):
         assert len(collect(people, out, ask_again=True)) == 6
     assert "Keep account of this budget yourself: the ledger could not be written (Permission denied)." in caplog.text
-    assert "keep account of their budgets yourself" in Ledger(people).in_words()
+    assert "keep track of their budgets yourself" in Ledger(people).in_words()
 
 
 def test_two_processes_at_the_same_time_cannot_both_begin(people, tmp_path):

@@ -13,7 +13,7 @@ from adobest_pp.studies.page import write_page
 from tests.refusals import refuses
 from tests.studies.synthetic import GRID, dataset, without
 
-HEADINGS = ["Study 'synthetic'", "Settings", "How far it is", "Figures", "Tables"]
+HEADINGS = ["Study 'synthetic'", "Settings", "Progress", "Figures", "Tables"]
 
 
 def check_page(written):

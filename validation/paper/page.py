@@ -91,7 +91,7 @@ def write_page(
     settings = markdown_table(["setting", "value"], plain.settings_rows(dataset))
     parts = [plain.title(dataset), f"Beside the paper: {_PAPER}.", *short, "## Settings", settings]
     far = [f"- {name.replace('_', ' ')}: {plain.how_far(one)}" for name, one in studies.items() if one is not None]
-    parts += ["## How far it is", "\n".join(far), *answers, "## Figures", *figures, "## Tables and settings"]
+    parts += ["## Progress", "\n".join(far), *answers, "## Figures", *figures, "## Tables and settings"]
     parts.append("\n".join(f"- [{path.name}]({path.name}): {CONTENTS[path.suffix]}" for path in written))
     return [*drawn, *written, plain.write_text(parts, target / "README.md")]
 
