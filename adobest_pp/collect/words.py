@@ -142,7 +142,7 @@ class WordSearch:
         Parameters
         ----------
         folder : path, optional
-            A new folder to keep it in, with a collection for each round; by default it is in memory.
+            A new or empty folder to keep it in, with a collection for each round; by default it is in memory.
         epsilon : float
             The privacy budget of one answer. Everybody answers once.
         n_people : int
@@ -184,7 +184,11 @@ class WordSearch:
         )  # fmt: skip
         place = None if folder is None else check_path(folder, "folder")
         if place is not None:
-            place.mkdir(parents=True)
+            if place.exists() and not (place.is_dir() and next(place.iterdir(), None) is None):
+                raise FileExistsError(
+                    f"folder must be new or empty, got {str(place)!r}: resume a search that it has by WordSearch.open"
+                )
+            place.mkdir(parents=True, exist_ok=True)
             write_whole(place / _SETTINGS, json.dumps(settings, indent=2).encode(), overwrite=False)
         return cls(settings, place)
 

@@ -180,7 +180,7 @@ def test_a_search_goes_on_where_it_stopped(tmp_path, short_rounds):
         finish_round(opened, words, rng)
     assert opened.words == ("abca", "cb")
     opened.close()
-    with pytest.raises(FileExistsError):
+    with refuses("folder", FileExistsError):
         created(folder=tmp_path / "search")
 
 
