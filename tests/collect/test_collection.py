@@ -51,6 +51,14 @@ def test_a_resumed_collection_goes_on_bit_for_bit(policy, path):
         assert (resumed.settings, resumed.categories) == (in_memory.settings, tuple(LABELS))
 
 
+def test_every_transaction_waits_for_the_disk(path):
+    """A power cut is not tried: SQLite says what it does."""
+    with new(THREE["same"], path) as collection:
+        connection = collection._store._connection
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
 @three
 def test_every_reader_sees_all_answers_while_they_come_in(policy, path):
     collection = new(policy, path)
