@@ -331,6 +331,15 @@ def test_honest_widths_are_those_of_dirichlet_draws():
     np.testing.assert_allclose(found["width"], upper - lower)
 
 
+def test_the_estimate_of_a_group_is_the_sum_of_those_of_its_categories():
+    """An answer of two categories is counted twice."""
+    counts, groups = np.array([900.0, 700, 600, 800, 400, 600]), np.array([0, 1, 1, 0, 2, 1])
+    mechanism = ad.SubsetSelection(6, 1.0, size=2)
+    alone, together = (direct_of_counts(counts, 2000, mechanism, each).estimate for each in (None, groups))
+    assert alone.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(together, np.bincount(groups, alone), rtol=1e-12)
+
+
 def test_groups_have_their_own_numbers_of_people_by_label():
     rng = np.random.default_rng(3)
     dims = ("chain", "draw", "region", "category")

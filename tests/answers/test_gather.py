@@ -185,6 +185,13 @@ def test_empty_values_are_counted_and_told(tmp_path, caplog):
     assert "8 rows without an answer" in repr(gathered)
 
 
+def test_empty_values_of_all_pieces_of_a_file_are_counted(tmp_path):
+    table = pa.table({"answer": pa.array([0, None, 2] * 40)})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=16)
+    gathered = ad.gather(tmp_path, ad.SRR(3, 1.0))
+    assert (len(gathered), gathered.n_empty) == (80, 40)
+
+
 def test_a_row_without_a_subset_has_no_answer(tmp_path):
     table = {"answer": pa.array([0, 1, None]), "subset": pa.array([b"\x80", None, b"\x80"])}
     pq.write_table(pa.table(table), tmp_path / "a.parquet")

@@ -73,3 +73,8 @@ def test_what_cannot_be_merged_is_told_in_one_sentence():
         evidence.merge(other)
     with refuses("others"):
         evidence.merge([0, 1])
+    with refuses("others"):
+        evidence.merge(evidence)
+    twice = ad.Responses.from_arrays(ad.SRR(3, 1.0), [1]).evidence()
+    with refuses("others"):
+        evidence.merge(twice, twice)

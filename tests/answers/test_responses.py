@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 
-from adobest_pp import RRRR, SRR, HadamardResponse, Responses, SubsetSelection, UnaryEncoding
+from adobest_pp import RRRR, SRR, HadamardResponse, LocalHashing, Responses, SubsetSelection, UnaryEncoding
 from tests.refusals import refuses
 from tests.strategies import data_sets, simulated
 
@@ -53,6 +53,15 @@ def test_arrays_round_trip(responses):
         tables = {"subsets": responses.subsets, "subset_index": responses.subset_index}
     assert_same(responses, Responses.from_arrays(responses.mechanism, responses.answers, **tables))
     assert_same(responses, Responses.from_xarray(responses.to_xarray()))
+
+
+@pytest.mark.parametrize("mechanism", [SRR(3, 1.0), SubsetSelection(3, 1.0), LocalHashing(3, 1.0)], ids=repr)
+def test_who_changes_the_answers_changes_a_copy(mechanism):
+    responses = simulated(mechanism, 20, 1)
+    before = responses.answers
+    responses.answers[:] = 0
+    np.testing.assert_array_equal(responses.answers, before)
+    assert before.any()
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
+from adobest_pp.estimates import people_for_association
 from tests.cli.test_main import run_here
 
 PLAN = ("plan", "--categories", 4, "--mechanism", "srr", "--mechanism", "unary-encoding")
@@ -77,6 +78,13 @@ def test_a_pilot_is_read(capsys, tmp_path):
     shares = json.loads(done.stdout)["theta"]
     assert list(shares) == ["red", "green", "blue"]
     assert shares["red"] == pytest.approx(0.5, abs=0.06)
+
+
+def test_each_answer_of_an_association_has_half_of_the_budget(capsys):
+    done = run_here(capsys, "plan", "--association", 0.5, "--categories", 3, "--epsilon", 4, "--json")
+    assert done.returncode == 0, done.stderr
+    each, table = ad.SRR(3, 2.0), 0.5 / 9 + 0.5 / 3 * np.eye(3)
+    assert json.loads(done.stdout)["people"]["srr"] == people_for_association(each, each, table)
 
 
 def test_what_is_unreachable_is_null(capsys):

@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from contextlib import suppress
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -49,6 +50,25 @@ def test_a_resumed_collection_goes_on_bit_for_bit(policy, path):
         assert answer_all(resumed, people(9, 1), 2) == answer_all(in_memory, people(9, 1), 2)
         assert_same(resumed, in_memory)
         assert (resumed.settings, resumed.categories) == (in_memory.settings, tuple(LABELS))
+
+
+def test_every_transaction_waits_for_the_disk(path):
+    """A power cut is not tried: SQLite says what it does."""
+    with new(THREE["same"], path) as collection:
+        connection = collection._store._connection
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_answers_that_could_not_be_written_wait_for_the_next_try(path, monkeypatch):
+    with new(THREE["same"], path) as collection, collection.holding():
+        collection.record([1, 0])
+        with monkeypatch.context() as patch:
+            patch.setattr(collection._store, "write", Mock(side_effect=OSError(errno.ENOSPC, "full")))
+            with pytest.raises(OSError, match="full"):
+                collection.flush()
+        collection.flush()
+        assert Responses.read(path).answers.tolist() == [1, 0]
 
 
 @three

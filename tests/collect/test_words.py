@@ -163,6 +163,20 @@ def test_the_rule_is_the_test_that_was_stated(short_rounds):
     np.testing.assert_array_equal(first.goes_on, binom.cdf(counts, first.people, h) > 0.05 / search.n_rounds)
 
 
+def test_a_prefix_goes_on_from_the_first_count_that_is_likely_enough(short_rounds):
+    """One count below the limit is dropped; the error of a word is shared by all rounds."""
+    search = created(longest=3, n_people=8000)
+    question, n = search.next_question(), search.left
+    truth, other = question.mechanism.naming()
+    assert question.mechanism.size == 1  # an answer names one category
+    limit = int(binom.ppf(0.05 / search.n_rounds, n, other + (truth - other) * search.threshold))
+    assert binom.cdf(limit, n, other + (truth - other) * search.threshold) < 0.05
+    counts = [n - 2 * limit + 1, limit, limit - 1]
+    search.record(np.repeat([0, 1, 2], counts)[:, None], question)
+    search.next_question()
+    assert search.rounds[0].goes_on.tolist() == [True, True, False]
+
+
 # ---------------------------------------------------------------- files
 def test_a_search_goes_on_where_it_stopped(tmp_path, short_rounds):
     rng, words = np.random.default_rng(6), ["abca"] * 3 + ["cb"]

@@ -274,3 +274,6 @@ def test_mechanisms_that_differ_by_less_than_the_error_are_equally_good():
     assert _recommended(rough, "people")[0] == "srr"
     sharp = {name: each._replace(error=0.02) for name, each in rough.items()}
     assert _recommended(sharp, "people")[0] == "subset-selection"
+    # Half-widths within 2 % are as good: people within 4 %.
+    near = {"srr": answer(1035, 0.0), "subset-selection": answer(1000, 0.0)}
+    assert _recommended(near, "people")[0] == "srr"

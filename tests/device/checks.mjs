@@ -17,11 +17,16 @@ const questions = given.questions.map((text) => attempt(() => read(text, given.e
 /** The same words, through what pages call: by the entropy that the system is said to have. */
 function production(question, x, words) {
   let used = 0;
+  let kept = [];
   const true_ = Object.getOwnPropertyDescriptor(globalThis, "crypto");
-  const getRandomValues = (buffer) => buffer.map((_, i, whole) => (whole[i] = words[used++] ?? 0));
+  const getRandomValues = (buffer) => (kept = buffer).map((_, i, whole) => (whole[i] = words[used++] ?? 0));
   Object.defineProperty(globalThis, "crypto", { configurable: true, value: { getRandomValues } });
   try {
-    return question.privatize(x);
+    const answer = question.privatize(x);
+    if (kept.some((word) => word !== 0)) {
+      throw new Error("The words of the system are left in memory.");
+    }
+    return answer;
   } finally {
     Object.defineProperty(globalThis, "crypto", true_);
   }

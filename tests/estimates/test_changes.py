@@ -41,6 +41,17 @@ def test_the_interval_of_a_change_adds_the_errors_of_every_person(shared):
         np.testing.assert_allclose(end, found.change + sign * 1.96 * np.sqrt(variance), atol=1e-9)
 
 
+def test_each_end_of_a_change_rests_on_the_ends_that_lead_there():
+    """Skewed intervals of different people: the lower end on the least share after and the largest before."""
+    nobody = np.empty((0, 1))
+    before, after = (
+        Measured(*(np.array([value]) for value in values), nobody, []) for values in ((0.2, 0.1, 0.5), (0.6, 0.55, 0.9))
+    )
+    found = change_between(before, after)
+    assert found.lower == pytest.approx(0.4 - np.hypot(0.05, 0.3))
+    assert found.upper == pytest.approx(0.4 + np.hypot(0.3, 0.1))
+
+
 def test_the_same_people_who_do_not_change_have_a_narrow_interval_that_is_not_empty():
     mechanism, n = ad.SRR(2, epsilon=20.0), 100
     answers = np.arange(n) % 2

@@ -7,7 +7,7 @@ from scipy.stats import beta, norm
 import adobest_pp as ad
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.estimates import pooling
-from adobest_pp.estimates.direct import effective_people, rake
+from adobest_pp.estimates.direct import effective_people, naming_scores, rake, weighted_estimate
 from adobest_pp.estimates.estimate import smooth
 from adobest_pp.estimates.pooling import LOG_LIKENESS, learned_shares, pooled_shares
 from adobest_pp.intervals import covering_intervals
@@ -73,6 +73,20 @@ def test_the_direct_estimate_with_weights_is_the_weighted_share_of_names(survey)
         np.testing.assert_allclose(table["direct"].sel(group=group), expected, atol=1e-12)
         total, squares = weights[inside].sum(), np.sum(weights[inside] ** 2)
         assert table["effective_people"].sel(group=group) == pytest.approx(total**2 / squares)
+
+
+def test_the_variance_of_a_weighted_share_is_that_of_a_weighted_sum(survey):
+    """Σ w²(s − mean)²/(Σw)²·n/(n − 1), where s is the unbiased estimate of one person."""
+    responses, region, weights = survey
+    truth, other = responses.mechanism.naming()
+    names = np.array([[category in answer for category in range(4)] for answer in responses.answers.tolist()])
+    of_one = (names - other) / (truth - other)
+    scores = naming_scores(responses, np.full(4, 0.25))
+    for inside in (region == "west", np.full(900, True)):
+        w, found = weights * inside, weighted_estimate(scores, weights * inside)
+        mean, n = np.average(of_one, axis=0, weights=w), inside.sum()
+        np.testing.assert_allclose(found.estimate, mean, atol=1e-12)
+        np.testing.assert_allclose(found.variance, w**2 @ (of_one - mean) ** 2 / w.sum() ** 2 * n / (n - 1), rtol=1e-9)
 
 
 def test_equal_weights_are_no_weights(survey):

@@ -16,7 +16,7 @@ import pytest
 
 from adobest_pp.cli.main import main
 from adobest_pp.teaching import running, serving
-from adobest_pp.teaching.grading import exercises, grade_folder
+from adobest_pp.teaching.grading import exercises, grade_folder, handed_in
 from tests.lessons.test_running import confines
 from tests.refusals import refuses
 
@@ -66,6 +66,12 @@ def test_a_folder_of_students(tmp_path, monkeypatch):
         grade_folder(tmp_path / "in", tmp_path / "grades.csv")
     with refuses("folder"):
         grade_folder(tmp_path / "nowhere", tmp_path / "other.csv")
+
+
+def test_a_file_belongs_to_the_exercise_with_the_longest_name(tmp_path):
+    (tmp_path / "odds_of_truth_anna.py").touch()
+    found = [each[:2] for each in handed_in(tmp_path, ["odds", "odds_of_truth", "odds_of"])]
+    assert found == [("anna", "odds_of_truth")]
 
 
 def test_the_command(tmp_path, capsys):

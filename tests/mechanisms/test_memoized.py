@@ -135,6 +135,8 @@ def test_the_bound_for_people_who_change_holds_for_every_history(first, again):
         if most and first < again:
             assert worst > mechanism.epsilon
     assert mechanism.epsilon_of_changes(0) == first
+    # Two histories that each differ from a constant one in a wave may differ in two.
+    assert mechanism.epsilon_of_changes(1) == pytest.approx(min(first + 2 * again, 4 * again))
 
 
 def test_what_a_device_remembers_does_not_depend_on_x():

@@ -10,6 +10,8 @@ from adobest_pp.poll.polls import OpenPoll, PollQuestion, Refusal, create_poll
 from tests.poll.harness import COLORS
 from tests.refusals import refuses
 
+# What the desk asks of SQLite: 2 is FULL.
+PRAGMAS = {"synchronous": 2, "journal_mode": "wal", "secure_delete": 1}
 WIDE = PollQuestion("Which number?", [str(i) for i in range(500)], 1.0, "srr")
 
 
@@ -45,6 +47,17 @@ def test_answers_reach_the_collections(path):
     assert sorted(ad.Responses.read(path.with_name("poll-2.db")).answers.tolist()) == [7, *range(400, 420)]
     assert len(ad.Responses.read(path)) == 20
     assert sorted(each.name for each in path.parent.iterdir()) == ["poll-2.db", "poll.db", "poll.db-desk"]
+
+
+def test_an_answer_at_the_desk_waits_for_the_disk_and_is_overwritten_when_it_leaves(path):
+    create_poll(path, [COLORS])
+    poll = OpenPoll(path)
+
+    def asked(name):
+        return poll.desk._connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+    assert {name: poll.at_desk.submit(asked, name).result() for name in PRAGMAS} == PRAGMAS
+    poll.close()
 
 
 def test_a_token_counts_once_a_question_also_after_a_restart(path):

@@ -49,7 +49,8 @@ def test_the_page_lists_the_largest_and_sums_the_rest(findings, folder):
     tags, listed = Tags(page), intervals.largest(findings.posterior, MOST_LISTED)
     for i, label in enumerate(listed["category"].values[:MOST_LISTED]):
         interval = interval_in_words(float(listed["lower"][i]), float(listed["upper"][i]))
-        row = f"{label}{100 * float(listed['mean'][i]):.1f} %{interval}"
+        due = float(findings.estimate["privacy"].sel(category=label))
+        row = f"{label}{100 * float(listed['mean'][i]):.1f} %{interval}{100 * due:.0f} %"
         assert row in tags.text or not listed["lower"][i]
     ends = interval_in_words(listed["rest_lower"].item(), listed["rest_upper"].item())
     assert f"the {K - MOST_LISTED} others together{100 * listed['rest'].item():.1f} %{ends}" in tags.text

@@ -147,7 +147,7 @@ def test_draws_that_do_not_move_are_reported(caplog):
     assert "all draws of 'b' (0) are the same" in caplog.records[0].getMessage()
 
 
-@pytest.mark.parametrize("fault", ["a chain that does not move", "a chain apart", "a trend", "slow"])
+@pytest.mark.parametrize("fault", ["a chain that does not move", "a chain apart", "a trend", "slow", "no number"])
 def test_chains_that_disagree_are_reported(fault, caplog):
     rng = np.random.default_rng(2)
     theta = rng.normal(size=(4, 400, 2))
@@ -160,6 +160,8 @@ def test_chains_that_disagree_are_reported(fault, caplog):
         theta[1] += 2
     elif fault == "a trend":
         theta += np.linspace(0, 4, 400)[:, None]
+    elif fault == "no number":
+        theta[2, 7, 1] = np.nan
     else:
         theta = np.repeat(rng.normal(size=(4, 10, 2)), 40, axis=1)
     checks._warn_unless_converged(theta, "nuts")

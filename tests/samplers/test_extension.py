@@ -92,6 +92,14 @@ def test_the_log_likelihood_of_each_response_is_the_oracle(sampler):
     assert "log_likelihood" not in ad.sample(RESPONSES, sampler, **RUN)
 
 
+def test_the_log_likelihood_has_the_scale_of_each_answer():
+    """P(answer) of subset selection has a factor that the sampler leaves out."""
+    responses = simulated(ad.SubsetSelection(3, 1.0, size=1), 40, seed=2)
+    tree = ad.sample(responses, "gibbs", log_likelihood=True, **RUN)
+    expected = np.log(tree.posterior.theta.values @ rows_of(responses).T)
+    np.testing.assert_allclose(tree["log_likelihood"]["y"].values, expected, rtol=1e-10)
+
+
 def test_loo_compares_priors():
     trees = {
         str(prior): ad.sample(RESPONSES, prior=prior, log_likelihood=True, **RUN | {"draws": 500})

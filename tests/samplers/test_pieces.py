@@ -163,6 +163,16 @@ def test_svrg_takes_a_snapshot_in_every_period():
     assert [place for place in places if place is not None] == [0, 5, 10]
 
 
+def test_control_variates_are_right_on_average_over_all_batches():
+    """Batches of one response, each of them once: far from the anchor, where the remainder counts."""
+    run, phi = run_of(40, gradient="control_variates", batch_size=1), np.array([3.0, 0.2, 1.0, 0.5])
+    total, exact = np.zeros(4), np.zeros(4)
+    for place in range(40):
+        add_slope(run.estimator(np.array([[place]])), 0, phi, total)
+    add_slope(run_of(40, gradient="full").estimator(EMPTY), 0, phi, exact)
+    np.testing.assert_allclose(total / 40, exact, rtol=1e-8, atol=1e-8)
+
+
 def test_a_skew_step_is_that_of_the_formula():
     run, rng, k = run_of(diffusion="skew_reflected"), np.random.default_rng(5), 4
     turn = np.zeros((k, k))

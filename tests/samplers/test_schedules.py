@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.samplers.sgld.settings import evaluate_schedule
+from adobest_pp.samplers.sgld.settings import LangevinSettings, evaluate_schedule
 from tests.strategies import simulated
 
 RESPONSES = simulated(ad.SRR(3, 1.0), 20, seed=1)
@@ -28,6 +28,12 @@ def test_one_number_and_one_for_each_round_stand_for_all_updates():
     steps = evaluate_schedule(lambda t, n: 0.1, updates, n)
     assert steps.flags.c_contiguous
     assert steps.dtype == np.float64
+
+
+def test_steps_go_on_where_the_last_block_ended():
+    schedule = ad.DecayingSteps(0.5, 0.6)
+    steps, _, _ = LangevinSettings.of(schedule=schedule).randomness(np.random.default_rng(1), 100, 3, [20], 2)
+    np.testing.assert_array_equal(steps, schedule(np.array([101, 102, 103]), 20))
 
 
 def test_a_schedule_that_returns_one_number_is_a_constant_step():

@@ -41,6 +41,12 @@ def path(tmp_path):
     return tmp_path / "small.db"
 
 
+def test_every_batch_waits_for_the_disk(made, path):
+    """A power cut is not tried: SQLite says what it does."""
+    with StudyStore(path, made) as store:
+        assert store._connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+
+
 def test_reading_a_store_imports_nothing(made, path, tmp_path, monkeypatch):
     """The function of a run is imported by those who run the study, not by those who look at it."""
     with StudyStore(path, made) as store:

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from adobest_pp import SRR, Responses
 from adobest_pp.estimates import pooling
 from adobest_pp.survey import read_answers
 from adobest_pp.survey.pages import overview
-from adobest_pp.survey.results import estimate_survey
+from adobest_pp.survey.results import _some, estimate_survey
 from tests.cli.test_main import run_here
 from validation.simulated_survey import (
     AGES,
@@ -225,6 +226,12 @@ def test_groups_of_one_are_left_out_and_named(tmp_path, capsys):
     assert {row["group"] for row in rows if row["column"] == "region"} == {"North"}
     page = html.unescape((tmp_path / "report" / "index.html").read_text(encoding="utf-8"))
     assert "cannabis, 1, region: Lonely (1)" in page
+
+
+def test_some_answers_come_in_the_order_that_is_asked_for():
+    """Two questions may have been answered in different orders, and each person's answers belong together."""
+    responses = Responses.from_arrays(SRR(3, 1.0), [0, 1, 2, 1])
+    assert _some(responses, [2, 0, 3]).answers.tolist() == [2, 0, 1]
 
 
 @pytest.mark.long
