@@ -467,8 +467,8 @@ def _of_list(findings: Findings) -> str:
     sure = int((many["rank_upper"] <= k).sum())
     return (
         f"{text} Their intervals are wider than those of single categories, because the same answers chose the list: "
-        "on average 95 % of them hold their shares, whatever the shares are. “Rank”: all of these intervals hold at "
-        f"once in 95 of 100 collections, so {sure} of the {k} certainly belong here."
+        "on average 95 % of them hold their shares, whatever the shares are. “Rank”: all ranks are right at once in 95 "
+        f"of 100 collections, and by theirs {sure} of the {k} belong here."
     )
 
 

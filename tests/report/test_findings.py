@@ -149,5 +149,5 @@ def test_who_holds_the_values_of_a_file_is_told(tmp_path):
     )
     assert "nothing here protects them from people who have that file" in listed
     assert CENTRAL in listed
-    assert "list of categories was read" not in listed
-    assert "list of categories was read" in read
+    assert "list of categories was also read" not in listed
+    assert "list of categories was also read" in read
