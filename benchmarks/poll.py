@@ -100,7 +100,7 @@ class Server:
                 self.port = int(line.rstrip("/\n").rpartition(":")[2])
             if "#key=" in line:
                 self.key = line.strip().rpartition("=")[2]
-            if line.startswith("Ctrl-C"):
+            if "Ctrl-C" in line:
                 break
         while asyncio.run(self.status()) != 200:
             time.sleep(0.02)
