@@ -264,6 +264,9 @@ class _Wave(NamedTuple):
     persons: list[str]
     secret: "_Secret"
 
+    def __repr__(self) -> str:
+        return f"<_Wave {self.name!r}: nothing else of it is shown>"
+
 
 def _to_ask(wave: _Wave, question: SurveyQuestion) -> list[Asked]:
     """Return the people who have not answered a question that was drawn for them.
@@ -319,7 +322,7 @@ def _opened(wave: _Wave, question: SurveyQuestion, seed: int | None) -> Collecti
     if saved.mechanism != wanted.mechanism or saved.categories != wanted.categories:
         saved.close()
         raise FileExistsError(
-            f"the survey must ask {question.name!r} in wave {wave!r} as it began, got other labels, mechanism or "
+            f"the survey must ask {question.name!r} in wave {wave.name!r} as it began, got other labels, mechanism or "
             f"budget than {str(file)!r} has: undo the change, or begin a new wave"
         )
     return saved

@@ -73,7 +73,7 @@ def test_damaged_runs_are_named_and_only_those_are_made_again(made, path, capsys
     with pytest.raises(SystemExit) as end:
         main(["study", "status", str(path)])
     assert end.value.code == 1
-    assert "\n4 damaged: the same `adobest study run` with --repair makes them again\n" in capsys.readouterr().out
+    assert "\n4 damaged: `adobest study run` with --repair makes them again\n" in capsys.readouterr().out
     with StudyStore(path, STUDY, repair=True) as store:
         assert [store.waiting(cell).tolist() for cell in range(3)] == [[], [0, 1, 3, 4, 5], [0, 2, 3, 4, 5]]
         for cell, runs in ((1, (0, 1, 3)), (2, (0,))):

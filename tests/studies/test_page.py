@@ -86,7 +86,7 @@ def test_a_study_that_is_not_begun_has_a_page(tmp_path):
 def test_three_runs_are_said_to_be_too_few(tmp_path):
     text, _ = page_of(small(runs=3), tmp_path)
     assert "With 3 runs no interval can hold the median with 95 %" in text
-    assert "which does with 75 %" in text
+    assert "which holds it with 75 %" in text
 
 
 def test_sources_that_changed_are_told(tmp_path):
