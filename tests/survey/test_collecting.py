@@ -197,7 +197,7 @@ def test_a_survey_that_was_changed_and_a_lost_key_are_refused(survey, tmp_path):
     key.write_text("no key")
     _refused(survey, path, "2026", "the key of the survey, .* is damaged")
     key.unlink()
-    _refused(survey, path, "2026", "the key of the survey, .* must be there")
+    _refused(survey, path, "2026", "the key of the survey, .* must exist")
     key.write_bytes(kept)
     collect_wave(survey, path, "2026", progressbar=False)
 
