@@ -255,15 +255,17 @@ def _associations(survey: Survey, answers: dict[tuple[str, str], Answers], seed:
             continue
         left, right = (list(each) for each in zip(*pairs, strict=True))
         weights = first.weights(survey.people.weight)
-        both = [
-            Responses.from_xarray(each.responses.to_xarray().isel(response=some))
-            for each, some in ((first, left), (second, right))
-        ]
+        both = _some(first.responses, left), _some(second.responses, right)
         found = association(*both, weights=None if weights is None else weights[left], random_seed=seed)
         strength = {key: float(found[key].item()) for key in ("cramers_v", "cramers_v_lower", "cramers_v_upper")}
         rows.append({"wave": wave, "first": one, "second": two, "people": len(pairs)} | strength)
     columns = ["wave", "first", "second", "people", "cramers_v", "cramers_v_lower", "cramers_v_upper"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _some(responses: Responses, places: list[int]) -> Responses:
+    """Return the answers at these places, in this order."""
+    return Responses.from_xarray(responses.to_xarray().isel(response=places))
 
 
 def _measured(found: "xr.Dataset", answers: Answers, weights: Floats, cells: Integers | None) -> Measured:
