@@ -72,7 +72,7 @@ def test_a_csv_file_needs_three_options_and_empty_rows_are_told(tmp_path, capsys
     assert (told["n_responses"], told["mechanism"]["epsilon"]) == (500, 1.0)
     assert told["asked"] == "The mechanism is SRR, as stated when the file was read."
     assert "2 of 502 rows have no answer" in caplog.text
-    assert "Of 502 rows, 2 have no answer, and are left out." in (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "Of 502 rows, 2 have no answer and are left out." in (tmp_path / "out" / "report.html").read_text("utf-8")
 
 
 @pytest.mark.long
