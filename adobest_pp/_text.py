@@ -30,7 +30,7 @@ def is_hidden(character: str) -> bool:
 def visible(text: object) -> str:
     """Return a text on one line, with a replacement character for each hidden one; see `is_hidden`."""
     line = " ".join(str(text).split())
-    return line if line.isascii() and line.isprintable() else "".join("\ufffd" if is_hidden(c) else c for c in line)
+    return line.translate({ord(c): "\ufffd" for c in set(line) if is_hidden(c)})
 
 
 def brief(value: object) -> str:
@@ -115,8 +115,8 @@ def appearance(label: str) -> str:
     Characters are composed (NFC), white space becomes a single space and is stripped at the ends, and invisible
     characters, such as a zero-width space, are left out.
     """
-    seen = "".join(c for c in unicodedata.normalize("NFC", label) if not _shows_nothing(c))
-    return visible(seen)
+    composed = unicodedata.normalize("NFC", label)
+    return visible(composed.translate({ord(c): None for c in set(composed) if _shows_nothing(c)}))
 
 
 def _shows_nothing(c: str) -> bool:
@@ -138,9 +138,10 @@ def resemblance(label: str) -> str:
 
 def flaw_of(label: str) -> str | None:
     """Return what is wrong with a label by itself, without the label, or None."""
-    if any(unicodedata.category(c) in ("Cc", "Cs") for c in label):
+    characters = set(label)
+    if any(unicodedata.category(c) in ("Cc", "Cs") for c in characters):
         return "one with a control character or an unpaired surrogate"
-    if any(ord(c) in _REORDERING for c in label):
+    if any(ord(c) in _REORDERING for c in characters):
         return "one with a character that changes the direction of the text"
     if not appearance(label):
         return "one without visible characters"

@@ -1,7 +1,8 @@
 """Hostile questions and settings: whatever a stranger sends is answered or refused within its bounds.
 
 Each text is read in a process of its own, which measures its CPU time and the memory that it takes beyond what it began
-with. A text of up to 1 MB must be read and answered, or refused in one sentence, within 1 s and 100 MB.
+with. A text of up to 1 MB must be read and answered, or refused in one sentence, within 1 s and 100 MB. Seconds are
+longer in proportion on a machine that makes less than 20 million additions a second in Python: a slow or shared one.
 ``python -m validation.hostile_questions`` prints the slowest and the largest.
 """
 
@@ -29,6 +30,8 @@ FEWEST = 100
 QUICK_SHARE = 12
 # A process that takes longer is ended, and one that takes more memory gets none.
 _CPU_SECONDS, _GIGABYTES = 10, 4
+# Additions that a machine must make in so many seconds for its seconds to count in full.
+_ADDITIONS, _THEIR_SECONDS = 200_000, 0.01
 _LONGEST_SENTENCE = 600
 
 
@@ -342,7 +345,15 @@ def _measured(hostile: Hostile) -> Reading:
     except BaseException as problem:
         outcome, said = "wrong", f"{type(problem).__name__}: {problem}"
     seconds, after = time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return Reading(outcome, seconds, (after - before) / 1024, ascii(said)[:200])
+    return Reading(outcome, seconds / _slowness(), (after - before) / 1024, ascii(said)[:200])
+
+
+def _slowness() -> float:
+    """Return how much slower than 20 million additions a second this machine is now, at least 1."""
+    began, total = time.process_time(), 0
+    for number in range(_ADDITIONS):
+        total += number
+    return max(1.0, (time.process_time() - began) / _THEIR_SECONDS)
 
 
 def hostile_findings(quick: bool, seed: int) -> list[Finding]:
