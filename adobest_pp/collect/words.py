@@ -186,7 +186,7 @@ class WordSearch:
         if place is not None:
             if place.exists() and not (place.is_dir() and next(place.iterdir(), None) is None):
                 raise FileExistsError(
-                    f"folder must be new or empty, got {str(place)!r}: resume a search that it has by WordSearch.open"
+                    f"folder must be new or empty, got {str(place)!r}: to resume the search in it, call WordSearch.open"
                 )
             place.mkdir(parents=True, exist_ok=True)
             write_whole(place / _SETTINGS, json.dumps(settings, indent=2).encode(), overwrite=False)
