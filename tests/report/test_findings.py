@@ -129,7 +129,10 @@ def test_the_samplers_of_a_poll_agree_whatever_was_asked_with(mechanism):
     assert "so it holds" in privacy_in_words(poll)[-1]
 
 
-@pytest.mark.parametrize("mechanism", ["design", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
+@pytest.mark.parametrize(
+    "mechanism",
+    [pytest.param("design", marks=pytest.mark.long), *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)],
+)
 def test_samplers_are_graded_whatever_was_asked_with(mechanism):
     """With every mechanism NUTS is a reference, and SGLD with control variates is never told to be elsewhere."""
     findings = grade_samplers(simulated_poll(600, epsilon=2.0, mechanism=mechanism), draws=500)

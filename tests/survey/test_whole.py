@@ -183,6 +183,7 @@ def check_coverage(inside, of):
     assert of - inside <= 2 * binom.ppf(1 - 1e-5, of // 2, 0.05)
 
 
+@pytest.mark.long
 def test_a_survey_goes_from_its_file_to_the_report_by_commands_alone(tmp_path, capsys, monkeypatch):
     n = 900
     monkeypatch.setattr(pooling, "SWEEPS", 100)  # the long test draws as many as people get
