@@ -20,27 +20,21 @@ QUICK := tests/mechanisms tests/design tests/answers/test_responses.py tests/lik
 # tests/conftest.py says which tests stay in one process, and in which order they run.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-most test-jax test-long test-all quick install lint bench lessons docs pictures clean
+.PHONY: demo test test-long test-all quick install lint bench lessons docs pictures clean
 
 demo: $(RUN)
 	$(BIN)/adobest compare --out adobest-report --overwrite --seed 1
 
 # Each of the two test processes has one core, where several BLAS threads would wait for each other.
-test test-most test-jax test-long quick: export OMP_NUM_THREADS := 1
+test test-long quick: export OMP_NUM_THREADS := 1
 
 test: $(DEV)
-	$(MAKE) --no-print-directory -j 2 test-most test-jax
-
-test-most:
 	$(PYTEST) -m "not long and not slow and not jax"
 
-# JAX has threads, which processes that fork do not survive: its tests run apart, at the same time.
-test-jax:
-	$(BIN)/python -m pytest -q -p no:cacheprovider -m "jax and not long" tests/model
-
+# JAX has threads, which processes that fork do not survive: its tests run apart.
 test-long: $(DEV)
 	$(PYTEST) -m "long and not slow and not jax"
-	$(BIN)/python -m pytest -q -p no:cacheprovider -m "jax and long" tests/model
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m "jax and not slow" tests/model
 
 test-all: test
 	$(MAKE) test-long

@@ -57,8 +57,12 @@ LONG = (
     "validation",
 )
 
-# Rooms whose files share compiled functions or a report: one process runs all files of such a room.
-TOGETHER = ("tests/samplers/", "tests/report/")
+# Files that share compiled functions or a report, by a name for them: one process runs all files of that name.
+TOGETHER = {
+    "tests/samplers/": "samplers",
+    "tests/report/": "report",
+    "tests/cli/test_estimate.py": "report",
+}
 
 # What takes longest, in that order, starts first, so that no process waits for another at the end.
 FIRST = (
@@ -78,10 +82,11 @@ FIRST = (
 
 
 class Rooms(LoadFileScheduling):
-    """Run the tests of a file, or of a room that stays together, in one process."""
+    """Run the tests of a file, or of files that stay together, in one process."""
 
     def _split_scope(self, nodeid):
-        return next((room for room in TOGETHER if nodeid.startswith(room)), super()._split_scope(nodeid))
+        name = next((name for start, name in TOGETHER.items() if nodeid.startswith(start)), None)
+        return name or super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

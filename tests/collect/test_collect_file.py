@@ -461,12 +461,10 @@ def test_a_poll_of_people_keeps_their_answers(people, tmp_path, monkeypatch):
 SIGNALS = {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 130}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mechanism", "signals"),
-    [
-        ("rrrr", [signal.SIGKILL, signal.SIGINT]),
-        pytest.param("subset-selection", [signal.SIGTERM, signal.SIGKILL], marks=pytest.mark.long),
-    ],
+    [("rrrr", [signal.SIGKILL, signal.SIGINT]), ("subset-selection", [signal.SIGTERM, signal.SIGKILL])],
 )
 def test_the_real_command_survives_every_signal(tmp_path, mechanism, signals):
     """Killed, interrupted and terminated: each time it goes on with what the last one had."""

@@ -94,10 +94,9 @@ def tab():
         yield page
 
 
-# Node draws by the same module: in the browser, one mechanism shows that it has what the module needs.
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "SRR" else pytest.mark.long) for name in ASKED]
-)
+# Node draws by the same module, and tests/poll shows that browsers have what the module needs.
+@pytest.mark.long
+@pytest.mark.parametrize("name", ASKED)
 def test_draws_in_chromium(tab, name):
     counts = tab.evaluate(COUNT, [ASKED[name].to_json(), DRAWS])
     assert sum(sum(each.values()) for each in counts) == DRAWS

@@ -13,6 +13,7 @@ from tests.report.browser import CHROMIUM, chromium
 PAGE = DOCS / "howto" / "device.md"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_the_form_fills_a_file_that_gather_reads(tmp_path):
     blocks = blocks_of(PAGE)

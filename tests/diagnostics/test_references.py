@@ -94,6 +94,7 @@ def log_density(point, reference):
     return likelihood - (point**2).sum() / (2 * reference.draws.attrs["prior_sd"] ** 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_the_density_of_a_regression_and_its_gradient_are_right(name):
     reference = references.load(name)

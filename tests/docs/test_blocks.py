@@ -41,6 +41,7 @@ LONG = {
     "howto/estimate.md",
     "howto/many.md",
     "howto/words.md",
+    "quickstart.md",
     "samplers.md",
 }
 

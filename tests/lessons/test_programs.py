@@ -49,6 +49,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_is_the_model_that_it_claims_to_be(name):
     values, theta = CASES[name]
@@ -72,6 +73,7 @@ def test_the_prior_of_empty_categories_is_the_learned_one():
     np.testing.assert_allclose(shown, right, rtol=1e-12)
 
 
+@pytest.mark.long
 def test_the_program_of_an_unknown_budget_has_the_density_of_each_budget():
     model = program(8, "epsilon")
     for epsilon in (0.3, 2.5):

@@ -175,6 +175,7 @@ def test_density_and_gradient_do_not_hold_the_responses():
     assert not any("Pointwise" in str(node.op) for node in graph.apply_nodes)
 
 
+@pytest.mark.long
 def test_a_hundred_times_the_responses_cost_no_more():
     def seconds(n):
         function = model_of(pool_of(n)).logp_dlogp_function(ravel_inputs=True)
@@ -193,7 +194,7 @@ def test_a_hundred_times_the_responses_cost_no_more():
     assert seconds(300_000) < 4 * seconds(3_000)
 
 
-@pytest.mark.parametrize("sampler", ["nutpie", "pymc"])
+@pytest.mark.parametrize("sampler", ["nutpie", pytest.param("pymc", marks=pytest.mark.long)])
 def test_any_prior_and_either_sampler(sampler):
     responses = simulated(ad.RRRR(3, 2.0), 500, seed=8)
     with pm.Model():

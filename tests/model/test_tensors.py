@@ -284,7 +284,9 @@ def test_the_graph_for_jax_has_the_values_of_the_kernels():
 
 
 @pytest.mark.filterwarnings("ignore:Skipping CheckAndRaise")
-@pytest.mark.parametrize("mode", ["FAST_COMPILE", "NUMBA", pytest.param("JAX", marks=pytest.mark.jax)])
+@pytest.mark.parametrize(
+    "mode", ["FAST_COMPILE", pytest.param("NUMBA", marks=pytest.mark.long), pytest.param("JAX", marks=pytest.mark.jax)]
+)
 def test_a_full_subset_is_no_mechanism_in_any_mode(mode):
     if mode == "JAX":
         pytest.importorskip("jax")

@@ -100,11 +100,8 @@ def test_a_tree_that_pymc_has_extended_still_has_its_responses(ours):
     assert np.isfinite(ad.intervals.summary(ours).to_array().values.astype(float)).any()
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [pytest.param(ad.UnaryEncoding(K, 1.0), marks=pytest.mark.long), ad.SubsetSelection(K, 1.0, size=2)],
-    ids=repr,
-)
+@pytest.mark.long
+@pytest.mark.parametrize("mechanism", [ad.UnaryEncoding(K, 1.0), ad.SubsetSelection(K, 1.0, size=2)], ids=repr)
 def test_answers_of_several_numbers_are_observed_as_in_pymc(mechanism):
     responses = simulated(mechanism, 12, seed=1)
     tree = ad.sample(responses, "gibbs", draws=10, tune=0, chains=2, **QUIET)

@@ -178,7 +178,10 @@ def test_divergences_are_reported_with_what_works_there(learned, caplog):
     assert ("'gibbs'" in record.getMessage()) == (not learned)
 
 
-@pytest.mark.parametrize(("rho", "diffusion"), [(0.2, "reflected"), (0.2, "cox_ingersoll_ross"), (1.0, "reflected")])
+@pytest.mark.parametrize(
+    ("rho", "diffusion"),
+    [(0.2, "reflected"), pytest.param(0.2, "cox_ingersoll_ross", marks=pytest.mark.long), (1.0, "reflected")],
+)
 def test_reflections_that_make_small_shares_too_large_are_reported(rho, diffusion, caplog):
     """At zero a reflected step cannot hold the mass of a prior below 1, however short it is."""
     responses = two(95, 5, 3.0)

@@ -204,7 +204,9 @@ def test_reflections_turn_with_the_drift():
         harness.check_moment(draws[..., i], "mean", mean[i], 0.03 * sd[i])
 
 
-@pytest.mark.parametrize("name", LANGEVIN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "amagold" else pytest.mark.long) for name in LANGEVIN]
+)
 def test_a_published_name_is_sgld_with_its_piece_and_is_recorded(name):
     responses = simulated(ad.SRR(3, 1.0), 60, seed=1)
     sizes = {"draws": 20, "tune": 10, "chains": 2, "random_seed": 4, "progressbar": False}

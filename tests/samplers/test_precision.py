@@ -20,7 +20,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] * (name == "sgld by the graph")) for name in STEPS]
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in ("nuts", "sgld by the graph"))) for name in STEPS]
 )
 def test_single_precision(name, request):
     """NUTS as compiled by Numba; the others with graphs that are interpreted, which call the same kernels."""

@@ -28,12 +28,15 @@ def populations(draw):
     return np.array(weights) / np.sum(weights)
 
 
-# Utility and sampler know nothing of each other, and each pair is compiled for seconds: every one of both is in some
-# quick test, and all pairs are in slow ones.
+# Utility and sampler know nothing of each other, and each pair is compiled for seconds: three utilities and every
+# sampler are in some quick test, every utility in a long one, and all pairs in slow ones.
 SAMPLERS = ["sgld", "gibbs", "exact"]
 ALL = [(utility, sampler) for utility in UTILITY_CODES for sampler in SAMPLERS]
-QUICK = [pair for pair in ALL if pair[1] == "sgld" or pair[0] == "honest"]
-PAIRS = [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.slow) for pair in ALL]
+QUICK = [*((utility, "sgld") for utility in ("fisher", "semi_adaptive")), *(("honest", each) for each in SAMPLERS)]
+PAIRS = [
+    pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.long if pair[1] == "sgld" else pytest.mark.slow)
+    for pair in ALL
+]
 
 
 @st.composite
