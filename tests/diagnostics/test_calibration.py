@@ -278,7 +278,7 @@ def test_a_model_is_calibrated_under_its_own_prior():
     assert plot_calibration(result).shape == (2,)
 
 
-@pytest.mark.parametrize("sampler", [samplers.half, samplers.swapped])
+@pytest.mark.parametrize("sampler", [samplers.half, pytest.param(samplers.swapped, marks=pytest.mark.long)])
 def test_a_broken_fit_of_a_model_is_found(sampler):
     result = model_calibrated(sampler)
     assert result.scalar.values.tolist() == ["theta[no]", "theta[yes]"]

@@ -34,7 +34,7 @@ PLANTED = {
     "a small prior": (SPARSE, 0.1, {"step_size": 1e-3, "batch_size": None}, Cause.BOUNDARY),
     "empty categories": (SPARSE, 1.0, {"step_size": 1e-2, "batch_size": None}, Cause.BOUNDARY),
 }
-LONG = {"a short run", "batches of five", "empty categories"}
+LONG = {"a short run", "batches of five", "a small prior", "empty categories"}
 NAMES = [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in PLANTED]
 
 

@@ -199,6 +199,7 @@ def test_damage_is_told(copied, name):
         references.load("srr_two")
 
 
+@pytest.mark.long
 def test_a_reference_is_built_and_loaded(monkeypatch, tmp_path, capsys):
     setting = build_references.Setting("easy", ad.RRRR(3, 1.0, 0.9), 1.0, 300, sampler="gibbs")
     for name, value in {

@@ -77,11 +77,8 @@ def test_more_tables_than_places_in_many_threads():
     assert not wrong
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [ad.UnaryEncoding(4, 1.2), pytest.param(ad.SubsetSelection(4, 1.0, size=2), marks=pytest.mark.long)],
-    ids=repr,
-)
+@pytest.mark.long
+@pytest.mark.parametrize("mechanism", [ad.UnaryEncoding(4, 1.2), ad.SubsetSelection(4, 1.0, size=2)], ids=repr)
 def test_a_compiled_density_follows_the_data(mechanism):
     """Old, new and old answers again, of the same size and of another, against a model of known answers."""
     rng = np.random.default_rng(1)

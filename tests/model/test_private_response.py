@@ -194,7 +194,8 @@ def test_a_hundred_times_the_responses_cost_no_more():
     assert seconds(300_000) < 4 * seconds(3_000)
 
 
-@pytest.mark.parametrize("sampler", ["nutpie", pytest.param("pymc", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("sampler", ["nutpie", "pymc"])
 def test_any_prior_and_either_sampler(sampler):
     responses = simulated(ad.RRRR(3, 2.0), 500, seed=8)
     with pm.Model():

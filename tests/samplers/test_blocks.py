@@ -44,7 +44,8 @@ def test_draws_have_the_posterior_of_a_grid(mechanism, rho):
     np.testing.assert_allclose(flat.std(axis=0), exact.sd(), rtol=4.5 * np.sqrt(1 / effective.min()))
 
 
-@pytest.mark.parametrize("start", [pytest.param(0.003, marks=pytest.mark.long), 3.0])
+@pytest.mark.long
+@pytest.mark.parametrize("start", [0.003, 3.0])
 def test_the_concentration_has_its_exact_posterior_from_any_start(start, monkeypatch):
     """Answers that leave it between 0.005 and 0.5. Mean, sd and median within 4.5 standard errors."""
     from arviz_stats.base import array_stats

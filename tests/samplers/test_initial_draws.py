@@ -8,6 +8,7 @@ from adobest_pp import RRRR, AdaptiveSubset, simulate_adaptive
 from adobest_pp.samplers.sgld_cv import control_variates as module
 from adobest_pp.samplers.sgld_cv.control_variates import _moved, _truncated, initial_draws, rows_of
 from adobest_pp.samplers.sgld_cv.sampler import sgld_cv_draws
+from tests.strategies import simulated
 
 
 @pytest.mark.parametrize(("center", "highest"), [(0.3, 1.0), (-0.4, 0.5), (0.9, 0.6), (3.0, 1.0), (-50.0, 1.0)])
@@ -39,6 +40,7 @@ def test_moved_draws_have_the_law_that_rejection_gives() -> None:
         assert stats.ks_2samp(found[:, category], expected[:, category]).pvalue > 1e-3
 
 
+@pytest.mark.long
 def test_a_posterior_that_knows_sums_alone_is_found() -> None:
     # Nearly everybody holds one of 50 categories, and subsets that leave the others out tell but their sum. Folded
     # draws would have the first share at a fifth, from where chains left the finite numbers whatever the step.
@@ -62,8 +64,6 @@ def test_a_posterior_that_knows_sums_alone_is_found() -> None:
 
 def test_draws_that_folding_hardly_moves_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_moved", lambda *_: pytest.fail("moved, though folding is enough"))
-    evidence = simulate_adaptive(
-        [0.5, 0.3, 0.2], AdaptiveSubset(RRRR(3, 1.0, 0.9)), n_people=3000, random_seed=6
-    ).responses.evidence()
+    evidence = simulated(RRRR(3, 1.0, 0.9), 3000, seed=6).evidence()
     draws, sd = initial_draws(evidence, rows_of(evidence), np.ones(3), 400, np.random.default_rng(7))
     np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.3)

@@ -58,7 +58,8 @@ def test_batches_follow_data_that_change_and_may_come_to_have_one_length():
             np.testing.assert_allclose(step.estimator.gradient(SHARES, np.array([3, 4]), 1e-9), expected)
 
 
-@pytest.mark.parametrize("batch_size", [pytest.param(None, marks=pytest.mark.long), 20])
+@pytest.mark.long
+@pytest.mark.parametrize("batch_size", [None, 20])
 def test_the_posterior_of_two_populations(batch_size):
     """Of the second rate alone, whose posterior given both is Gamma; the rest of the model goes to other steps."""
     with pm.Model() as model:

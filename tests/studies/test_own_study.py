@@ -36,6 +36,7 @@ def adobest(tmp_path, monkeypatch, capsys):
     sys.modules.pop("coin", None)
 
 
+@pytest.mark.long
 def test_a_study_with_a_function_of_ones_own(tmp_path, adobest):
     code = of_page("python", "# coin.py")
     assert len(code[code.index("def ") :].strip().splitlines()) <= 10
