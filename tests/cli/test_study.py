@@ -34,6 +34,7 @@ def adobest_study(monkeypatch, capsys):
     return call
 
 
+@pytest.mark.long
 def test_run_status_and_export(tmp_path, file, adobest_study, monkeypatch):
     monkeypatch.setattr("adobest_pp._progress.PATIENCE", 0.0)  # the bar appears at once
     store, made = tmp_path / "small.db", study(runs=2, people_per_category=20)

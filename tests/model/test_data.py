@@ -286,6 +286,7 @@ def test_refusals(arguments, name):
             ad.PrivateResponse("y", theta, **arguments)
 
 
+@pytest.mark.long
 def test_variables_of_pymc_dims_are_read_by_their_dimensions():
     pmd = pytest.importorskip("pymc.dims")
     responses = ad.Responses.from_arrays(ad.SRR(3, 1.0), [0, 1, 2, 2], categories=["a", "b", "c"])

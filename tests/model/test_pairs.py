@@ -88,6 +88,7 @@ def test_log_probability_and_gradient_are_the_oracle(responses, shape):
     np.testing.assert_allclose(slope, expected, rtol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", [ad.RRRR(K, 1.5, 0.8), ad.Channel(ad.SRR(K, 1.0).transition_matrix())], ids=repr)
 def test_gradients_are_derivatives_of_both_orders(mechanism):
     responses, rng = responses_of(mechanism, 30), np.random.default_rng(1)

@@ -210,6 +210,7 @@ def test_a_run_that_kills_its_workers_is_found_and_the_others_complete(tmp_path,
     assert "every worker that was given this run died" in str(dataset["error"].values[deadly.CELL, deadly.RUN])
 
 
+@pytest.mark.long
 def test_a_poisoned_cell_is_reported_and_the_rest_completes(tmp_path):
     # No θ can be drawn from Dirichlet(1e308): its Gamma variables overflow.
     made, store = study(rho=[1.0, 1e308], runs=3, people_per_category=50), tmp_path / "small.db"
