@@ -250,7 +250,7 @@ def damaged(kind: Kind, times: int, seed: int) -> Tally:
         expected = kind.read(_copied(original, copy))  # reading may finish what a killed process began
         attempt = functools.partial(_attempt, kind, original, expected, seed)
         found = each(attempt, [(how, i) for how in DAMAGES for i in range(times)], kind.name)
-    return Tally(kind, Counter(outcome for outcome, _ in found), [told for _, told in found if told])
+    return Tally(kind, Counter(outcome for outcome, _ in found), [message for _, message in found if message])
 
 
 def _attempt(kind: Kind, original: Path, expected: Any, seed: int, case: tuple[str, int]) -> tuple[str, str]:
@@ -263,10 +263,10 @@ def _attempt(kind: Kind, original: Path, expected: Any, seed: int, case: tuple[s
         file = files[int(rng.integers(len(files)))]
         at = damage(how, file, files, rng)
         began = time.perf_counter()
-        outcome, told = _outcome(kind, path, expected)
+        outcome, message = _outcome(kind, path, expected)
         if time.perf_counter() - began > PATIENCE:
-            outcome, told = "hang", "took too long"
-    where = f"{kind.name}: {how} at {at} in {file.name} (seed {seed}, number {i}): {told}"
+            outcome, message = "hang", "took too long"
+    where = f"{kind.name}: {how} at {at} in {file.name} (seed {seed}, number {i}): {message}"
     return outcome, where if outcome in ("raw error", "hang") or (outcome == "other" and kind.checked) else ""
 
 

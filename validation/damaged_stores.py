@@ -69,12 +69,12 @@ def kill_while_committing(path: Path, seconds: float) -> int:
         finally:
             os._exit(1)
     os.close(writing)
-    with os.fdopen(reading, "rb") as told:
-        first = told.read(1)
+    with os.fdopen(reading, "rb") as pipe:
+        first = pipe.read(1)
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        return len(first + told.read())
+        return len(first + pipe.read())
 
 
 def read_killed(folder: Path) -> object:

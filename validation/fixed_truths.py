@@ -524,9 +524,9 @@ def print_others(name: str, title: str, collections: int, cells: list[Cell]) -> 
     for mechanism in dict.fromkeys(cell.candidate for cell in cells):
         mine = [cell for cell in cells if cell.candidate == mechanism]
         low = min(mine, key=lambda cell: cell.coverage)
-        told = f"{low.share:.1%} of “{low.setting.truth}”, ε = {low.setting.epsilon:g}, {low.setting.people} people"
+        where = f"{low.share:.1%} of “{low.setting.truth}”, ε = {low.setting.epsilon:g}, {low.setting.people} people"
         mean = float(np.mean([cell.coverage for cell in mine]))
-        rows.append([mechanism, len(mine), low.coverage, low.error, told, mean])
+        rows.append([mechanism, len(mine), low.coverage, low.error, where, mean])
     table(["mechanism", "cells", "least", "error", "where", "mean"], rows, name=name)
 
 

@@ -73,17 +73,19 @@ def other_epsilon(true: Mechanism, read_as: Mechanism, rng: np.random.Generator)
 
 def shuffled_subsets(share: float, rng: np.random.Generator) -> Responses:
     """Return answers of RRRR, a share of them with the subset of another person."""
-    told = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
-    index = told.subset_index
+    responses = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
+    index = responses.subset_index
     mixed = rng.random(N) < share
     index[mixed] = rng.permutation(index[mixed])
-    return Responses.from_arrays(told.mechanism, told.answers, told.subsets, index)
+    return Responses.from_arrays(responses.mechanism, responses.answers, responses.subsets, index)
 
 
 def renamed_answers(rng: np.random.Generator) -> Responses:
     """Return answers of RRRR with the categories numbered in reverse; the subsets are right."""
-    told = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
-    return Responses.from_arrays(told.mechanism, K - 1 - told.answers, told.subsets, told.subset_index)
+    responses = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
+    return Responses.from_arrays(
+        responses.mechanism, K - 1 - responses.answers, responses.subsets, responses.subset_index
+    )
 
 
 def ignored_subsets(rng: np.random.Generator) -> Responses:
@@ -106,11 +108,11 @@ def filled_up(rng: np.random.Generator) -> Responses:
     return Responses.from_arrays(SubsetSelection(K, 1.0, 3), np.sort(np.column_stack([two, free]), axis=1))
 
 
-def _read(told: Responses, read_as: Mechanism) -> Responses:
+def _read(responses: Responses, read_as: Mechanism) -> Responses:
     tables: dict[str, Any] = {}
     if read_as.publishes_subset:
-        tables = {"subsets": told.subsets, "subset_index": told.subset_index}
-    return Responses.from_arrays(read_as, told.answers, **tables)
+        tables = {"subsets": responses.subsets, "subset_index": responses.subset_index}
+    return Responses.from_arrays(read_as, responses.answers, **tables)
 
 
 def mechanisms(epsilon: float) -> dict[str, Mechanism]:

@@ -290,9 +290,9 @@ def settings(seed: int = 1) -> list[Hostile]:
         "CountMeanSketch",
     ):
         for k in (10**6, 10**9, 2.9, True, "3", None, [3], {"n": 3}, -3):
-            told = {"mechanism": name, "n_categories": k, "epsilon": 1.0, "kappa": 0.9, "size": None, "g": 2**31}
-            told |= {"kind": "optimized", "order": 1_048_573, "n_hashes": 2**20, "n_values": 2**16}
-            found.append((f"{name} of {k!r}", _text(told)))
+            settings = {"mechanism": name, "n_categories": k, "epsilon": 1.0, "kappa": 0.9, "size": None, "g": 2**31}
+            settings |= {"kind": "optimized", "order": 1_048_573, "n_hashes": 2**20, "n_values": 2**16}
+            found.append((f"{name} of {k!r}", _text(settings)))
     return [Hostile(name, text, built) for name, text in found]
 
 
@@ -311,8 +311,8 @@ def attempt(hostile: Hostile) -> Reading:
         finally:
             os._exit(0)
     os.close(send)
-    with os.fdopen(receive) as told:
-        content = told.read()
+    with os.fdopen(receive) as pipe:
+        content = pipe.read()
     _, status = os.waitpid(child, 0)
     if not content:
         reason = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "no memory"

@@ -77,9 +77,9 @@ def _kill_recording(folder: Path, kills: int, moments: random.Random) -> Kills:
     path, known = folder / f"recorded-{next(files)}.db", 0
     _begin(path)
     while tried < kills:
-        told = _fork(partial(_record_forever, path), path, 0.06, signal.SIGKILL, moments)
+        printed = _fork(partial(_record_forever, path), path, 0.06, signal.SIGKILL, moments)
         tried += 1
-        acknowledged = max([known, *map(int, told.split())])
+        acknowledged = max([known, *map(int, printed.split())])
         try:
             answers = _answers(path)
         except (ValueError, OSError) as problem:
@@ -219,13 +219,13 @@ def _fork(
         finally:
             os._exit(code)
     os.close(write)
-    with os.fdopen(read) as told:
+    with os.fdopen(read) as pipe:
         ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
         while waits and _size(path) == before and os.waitid(os.P_PID, child, ended) is None:
             time.sleep(0.001)
         time.sleep(moments.uniform(0, most))
         os.kill(child, how)
-        content = told.read()
+        content = pipe.read()
     os.waitpid(child, 0)
     return content
 

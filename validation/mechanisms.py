@@ -276,7 +276,7 @@ def stated(runs: xr.Dataset) -> list[Finding]:
         # What is true by construction, for the level: by chance it fails in at most 5 % of the seeds for each prior.
         finding(
             "fisher_is_srr",
-            "RRRR by fisher, which publishes the empty subset, is told from SRR in no setting",
+            "RRRR by fisher, which publishes the empty subset, is distinguishable from SRR in no setting",
             (standing(difference(runs, "fisher", SRR), n_settings(runs)) == 0).all(),
         ),
         finding(

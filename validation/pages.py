@@ -74,13 +74,13 @@ def group_winners(grades: pd.DataFrame) -> list[str]:
 
     Speed is the geometric mean, over the references of the group, of effective draws per second of the processor.
     """
-    told = []
+    lines = []
     for group, rows in grades.groupby("group", sort=False):
         right = rows[rows["verdict"].eq(RIGHT)]
         counts, total = right.groupby("sampler", sort=False).size(), rows["reference"].nunique()
         name = f"**{str(group).replace('_', ' ').capitalize()}**"
         if counts.empty:
-            told.append(f"{name}: no sampler is right on any of {total} in this time.")
+            lines.append(f"{name}: no sampler is right on any of {total} in this time.")
             continue
         best = counts[counts.eq(counts.max())].index
         speed = right[right["sampler"].isin(best)].groupby("sampler")["ESS/s"].apply(_geometric_mean)
@@ -89,14 +89,14 @@ def group_winners(grades: pd.DataFrame) -> list[str]:
         rates = [f"{_rounded(ranked.iloc[0])} effective draws a second"]
         rates += [f"`{other}` has {_rounded(rate)}" for other, rate in ranked.iloc[1:4].items()]
         alone = " It is the only one." if len(ranked) == 1 else ""
-        told.append(f"{first}, with {'; '.join(rates)}.{alone}")
-    return told
+        lines.append(f"{first}, with {'; '.join(rates)}.{alone}")
+    return lines
 
 
 def beyond(grades: pd.DataFrame, name: str = "sgld_cv") -> list[str]:
     """Return what the others cannot do that one sampler does: their faults on the references that it has right."""
     own = grades[grades["sampler"].eq(name) & grades["verdict"].eq(RIGHT)]["reference"]
-    told = []
+    lines = []
     for other, rows in grades[~grades["sampler"].eq(name)].groupby("sampler", sort=False):
         missed = rows[rows["reference"].isin(own) & ~rows["verdict"].eq(RIGHT)]
         also = rows[~rows["reference"].isin(own) & rows["verdict"].eq(RIGHT)]
@@ -105,8 +105,8 @@ def beyond(grades: pd.DataFrame, name: str = "sgld_cv") -> list[str]:
         text += "".join(f", {fault} on {count}" for fault, count in faults.items())
         if len(also):
             text += f"; and right where `{name}` is not: {', '.join(f'`{one}`' for one in also['reference'])}"
-        told.append(f"{text}.")
-    return told
+        lines.append(f"{text}.")
+    return lines
 
 
 def _fault(row: pd.Series) -> str:

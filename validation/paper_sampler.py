@@ -309,7 +309,7 @@ def stationary_findings(found: list[dict[str, Any]]) -> list[Finding]:
     return [
         finding(
             "stationary_small_epsilon",
-            "ε ≤ 1: a chain that is long enough cannot be told from NUTS; ratios of sds, least and greatest",
+            "ε ≤ 1: a chain that is long enough is indistinguishable from NUTS; ratios of sds, least and greatest",
             all(one["cause"] == "at_the_posterior" for one in low),
             settings=len(low),
             least=ratios.min(),

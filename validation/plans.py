@@ -34,8 +34,8 @@ class Kind:
     given: tuple[tuple[str, float], ...]
 
     def __str__(self) -> str:
-        told = ", ".join(f"{name.replace('_', '-')} {value:g}" for name, value in self.given)
-        return f"{self.mechanism}, K = {len(self.theta)}, {told}"
+        numbers = ", ".join(f"{name.replace('_', '-')} {value:g}" for name, value in self.given)
+        return f"{self.mechanism}, K = {len(self.theta)}, {numbers}"
 
 
 KINDS = (

@@ -213,7 +213,7 @@ def findings(options: Options) -> list[Finding]:
         [case.name, *medians, shown("{:.1%} ± {:.1%}", right, error)]
         for case, (right, error, medians) in zip(tried, found, strict=True)
     ]
-    table(["what is told apart", "first", "second", "right ± its standard error"], rows, 4, "groups")
+    table(["what is compared", "first", "second", "right ± its standard error"], rows, 4, "groups")
     same = all(len({tuple(entropy_drawn(case.privatize, x)) for x in range(K)}) == 1 for case in tried)
     result = [finding("entropy", "the entropy drawn is the same whatever is held", same)]
     result += difference_findings(options.quick, rng)

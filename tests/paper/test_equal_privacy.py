@@ -284,7 +284,7 @@ def test_srr_of_the_reference_is_matched_with_its_own_where_there_is_one():
 
 
 def test_all_sources_are_of_the_same_runs():
-    """Runs from the eleventh on have no advantage as proved: what is told is of the first ten, which all have."""
+    """Runs from the eleventh on have no advantage as proved: the sentence is about the first ten, which all have one."""
     main = study(utilities_at(-0.2), runs=40, noise=0.01)
     chosen = np.isin(main.method.values, UTILITIES)
     main["tv"].values[np.ix_(chosen, np.arange(40) >= 10)] *= np.exp(0.2)

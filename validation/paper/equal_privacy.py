@@ -81,12 +81,12 @@ def semi_adaptive_section(found: list[Source]) -> list[str]:
 
 def _alphas_told(source: Source) -> str:
     """Return in how many (ε, ρ) each α is ahead of SRR, and behind."""
-    told = []
+    parts = []
     for name in sorted({method for _, method in source.ratios}):
         helps, harms, n = _helped(source, {key for key in source.ratios if key[1] == name})
         label = method_label(name).removeprefix("semi-adaptive ")
-        told.append(f"{label} ahead in {len(helps)} and behind in {len(harms)} of {n} (ε, ρ)")
-    return "; ".join(told)
+        parts.append(f"{label} ahead in {len(helps)} and behind in {len(harms)} of {n} (ε, ρ)")
+    return "; ".join(parts)
 
 
 def short_answer(dataset: xr.Dataset, as_published: xr.Dataset | None, equal_privacy: xr.Dataset | None) -> list[str]:
@@ -195,14 +195,14 @@ def _matched(reference: Path, as_published: xr.Dataset, dataset: xr.Dataset) -> 
 
 
 def _interpolation_text(factors: dict[float, tuple[float, float]]) -> str:
-    told = []
+    parts = []
     for epsilon, bounds in factors.items():
         low, high = (f"{bound:.2f}" for bound in bounds)
-        told.append(f"{low if low == high else f'{low} to {high}'} times it at label ε = {number(epsilon)}")
+        parts.append(f"{low if low == high else f'{low} to {high}'} times it at label ε = {number(epsilon)}")
     return (
         f"*{AT_TRUE}* is coarse where the study's ε are far apart. By the standard error of SRR's frequencies for an "
         "even θ, which is proportional to (e^ε + K − 1)/(e^ε − 1), interpolating SRR's error gives "
-        f"{' and '.join(told)}. Above 1 it overstates SRR's error, which favors the published budgets; below 1 it "
+        f"{' and '.join(parts)}. Above 1 it overstates SRR's error, which favors the published budgets; below 1 it "
         "understates it."
     )
 

@@ -29,7 +29,7 @@ def published_mechanism(n_categories: int, epsilon: float, kappa: float) -> RRRR
     n_categories : int
         Number of categories K.
     epsilon, kappa : float
-        What the program is told.
+        The program's settings.
     """
     second = [published_epsilon2(size, epsilon, kappa) for size in range(n_categories)]
     return RRRR.from_budgets(n_categories, kappa * epsilon, second)
