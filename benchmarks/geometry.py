@@ -95,8 +95,8 @@ def simulated_rows(cases: tuple[tuple[int, float], ...], people: int = 1000, num
         mean, spread = errors.mean(axis=0), errors.std(axis=0, ddof=1) / math.sqrt(len(errors))
         ratio = mean[0] / mean[1]
         error = ratio * math.hypot(*(spread / mean))
-        told = [shown("{:.3f}", each) for each in mean / expected]
-        rows.append([k, epsilon, len(errors), *told, shown("{:.3f}", ratio), shown("{:.3f}", error)])
+        cells = [shown("{:.3f}", each) for each in mean / expected]
+        rows.append([k, epsilon, len(errors), *cells, shown("{:.3f}", ratio), shown("{:.3f}", error)])
     return rows
 
 
@@ -121,8 +121,8 @@ def modular_rows(sizes: tuple[int, ...], budgets: tuple[float, ...]) -> Rows:
                     total += known / len(moduli) * (x[:, None] % m == x % m)
                 basis = zero_sum_basis(k)
                 values = np.linalg.eigvalsh(basis @ total @ basis.T)
-                told = free >= k - 1 and values[0] > 1e-9 * values[-1]
-                error = shown("{:.3g}", np.sum(1 / values) / least_error(best)) if told else "not identified"
+                identified = free >= k - 1 and values[0] > 1e-9 * values[-1]
+                error = shown("{:.3g}", np.sum(1 / values) / least_error(best)) if identified else "not identified"
                 parts = [SubsetSelection(m, epsilon).n_outputs for m in moduli]
                 bits = [shown("{:.1f}", math.log2(each)) for each in (sum(parts), best.n_outputs, geometry.n_outputs)]
                 ratio = shown("{:.2f}", free / (k - 1))
@@ -142,8 +142,8 @@ def time_rows() -> Rows:
         mechanism.structure()
         there = best_seconds(lambda m=mechanism, v=theta: m.matvec(v), 20)
         back = best_seconds(lambda m=mechanism, v=weights: m.rmatvec(v), 20)
-        told = [shown("{:.3f}", 1000 * each) for each in (there, back)]
-        rows.append([repr(mechanism), mechanism.n_outputs, *told])
+        cells = [shown("{:.3f}", 1000 * each) for each in (there, back)]
+        rows.append([repr(mechanism), mechanism.n_outputs, *cells])
     return rows
 
 

@@ -29,8 +29,8 @@ def main() -> None:
         made = ad.plan(**setting, random_seed=1, progressbar=False)
         seconds = time.perf_counter() - began
         methods = sorted(set(made.table["method"].values.tolist()))
-        told = ", ".join(f"{name} {value}" for name, value in setting.items())
-        rows.append([told, ", ".join(methods), shown("{:.1f}", seconds), made.recommended])
+        setting_in_words = ", ".join(f"{name} {value}" for name, value in setting.items())
+        rows.append([setting_in_words, ", ".join(methods), shown("{:.1f}", seconds), made.recommended])
     show("plans", ["plan", "by", "seconds", "recommended"], rows)
 
 

@@ -47,7 +47,7 @@ def loop_seconds(runs: int) -> float:
 
 
 def engine_seconds(workers: int, folder: Path) -> tuple[int, float, float, float]:
-    """Return runs, seconds on the clock, seconds within runs and processor seconds of the driver, all told."""
+    """Return runs, seconds on the clock, seconds within runs and processor seconds of the driver, in total."""
     from distributed import LocalCluster
 
     from adobest_pp.studies import Study, open_study, run_study

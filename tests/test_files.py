@@ -120,13 +120,13 @@ def test_a_file_system_without_hard_links(tmp_path, monkeypatch):
 
 
 def test_of_many_writers_of_a_new_file_one_succeeds(tmp_path):
-    told, start = [], threading.Barrier(8)
+    found, start = [], threading.Barrier(8)
 
     def write(number):
         start.wait()
         try:
             write_whole(tmp_path / "new", b"%d" % number, overwrite=False)
-            told.append(number)
+            found.append(number)
         except FileExistsError:
             pass
 
@@ -135,8 +135,8 @@ def test_of_many_writers_of_a_new_file_one_succeeds(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(told) == 1
-    assert (tmp_path / "new").read_bytes() == b"%d" % told[0]
+    assert len(found) == 1
+    assert (tmp_path / "new").read_bytes() == b"%d" % found[0]
     assert names(tmp_path) == ["new"]
 
 

@@ -203,9 +203,9 @@ def test_labels_that_only_resemble_each_other_are_taken():
     ],
 )
 def test_labels_that_are_easily_mistaken_for_each_other_are_taken_with_a_warning(pair, named):
-    with pytest.warns(UserWarning, match="easily mistaken") as told:
+    with pytest.warns(UserWarning, match="easily mistaken") as warned:
         assert Responses(SRR(3, 1.0), [*pair, "other"]).categories[:2] == tuple(pair)
-    assert [str(each.message) for each in told] == [
+    assert [str(each.message) for each in warned] == [
         f"categories {named} are easily mistaken for each other: check that they are really different"
     ]
 

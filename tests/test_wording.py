@@ -25,10 +25,10 @@ def row(verdict, fault="", **figures):
 
 
 def test_every_verdict_with_every_fault_has_words_of_its_own():
-    told = {(verdict, fault): verdict_in_words(row(verdict, fault)) for verdict, fault in product(Verdict, Fault)}
-    assert "{" not in "".join(told.values())
-    assert len({told[verdict, Fault.ESS] for verdict in Verdict}) == len(Verdict)
-    assert len({told[Verdict.NOT_MIXED, fault] for fault in Fault if fault is not Fault.MARGINAL}) == len(Fault) - 1
+    found = {(verdict, fault): verdict_in_words(row(verdict, fault)) for verdict, fault in product(Verdict, Fault)}
+    assert "{" not in "".join(found.values())
+    assert len({found[verdict, Fault.ESS] for verdict in Verdict}) == len(Verdict)
+    assert len({found[Verdict.NOT_MIXED, fault] for fault in Fault if fault is not Fault.MARGINAL}) == len(Fault) - 1
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_a_bias_is_told_by_its_measure_and_category():
     assert fault_in_words(row("biased", "marginal", **mean)) == "mean off by 0.4 sd in {b}"
     assert fault_in_words(row("biased", "marginal", **mean, **sd)) == "mean off by 0.4 sd in {b}, sd 0.70× in c"
     scores = mean | sd | {"location_measure": "location", "scale_measure": "scale"}
-    told = fault_in_words(row("biased", "marginal", **scores))
-    assert told == "normal scores off by 0.4 in {b}, sd of normal scores 0.70× in c"
+    found = fault_in_words(row("biased", "marginal", **scores))
+    assert found == "normal scores off by 0.4 in {b}, sd of normal scores 0.70× in c"
 
 
 def test_priors_in_words():
@@ -94,5 +94,5 @@ def test_up_to_is_said_only_of_categories_that_may_be_empty():
     columns = {"lower": [0.0, 0.0, 0.1, 0.0], "upper": [0.013, 0.013, 0.2, 0.0001]}
     estimate = xr.Dataset({name: ("category", values) for name, values in columns.items()})
     assert intervals_in_words(estimate)[:3] == ["below 1.3 %", "below 1.3 %", "10.0 – 20.0 %"]
-    told = intervals_in_words(estimate.assign(may_be_empty=("category", [True, False, False, True])))
-    assert told == ["up to 1.3 %", "below 1.3 %", "10.0 – 20.0 %", "below 0.1 %"]
+    found = intervals_in_words(estimate.assign(may_be_empty=("category", [True, False, False, True])))
+    assert found == ["up to 1.3 %", "below 1.3 %", "10.0 – 20.0 %", "below 0.1 %"]

@@ -254,7 +254,7 @@ def test_a_file_of_ours_is_known_by_its_checksum(tmp_path):
     path = tmp_path / "a.parquet"
     three(100).to_parquet(path)
     whole = path.read_bytes()
-    for text, told in (
+    for text, message in (
         (b"never", "its metadata has another SHA-256 than it states"),
         (b"adobest_pp.sha256", "its SHA-256 is not readable"),
         (b"adobest_pp.checksum", "its metadata has another SHA-256 than it states"),
@@ -264,9 +264,9 @@ def test_a_file_of_ours_is_known_by_its_checksum(tmp_path):
         flipped(path, whole.index(text))
         with pytest.raises(DamagedAnswers) as info:
             ad.gather(path, ad.SRR(3, 1.0))
-        assert info.value.damaged == {str(path): told}
+        assert info.value.damaged == {str(path): message}
         assert len(info.value.gathered) == 0
-        refused(tmp_path, rf"paths must name whole files, got '.*a.parquet' \({told}\)", path)
+        refused(tmp_path, rf"paths must name whole files, got '.*a.parquet' \({message}\)", path)
 
 
 def test_a_table_that_another_program_wrote_again_has_no_checksum_and_is_read(tmp_path):
@@ -292,8 +292,8 @@ def test_a_table_that_another_program_wrote_again_has_no_checksum_and_is_read(tm
 )
 def test_labels_in_metadata_are_checked_as_everywhere(tmp_path, labels):
     table = table_of(three(20))
-    told = json.loads(table.schema.metadata[b"adobest_pp"]) | {"categories": labels}
-    pq.write_table(table.replace_schema_metadata({b"adobest_pp": json.dumps(told).encode()}), tmp_path / "a.parquet")
+    written = json.loads(table.schema.metadata[b"adobest_pp"]) | {"categories": labels}
+    pq.write_table(table.replace_schema_metadata({b"adobest_pp": json.dumps(written).encode()}), tmp_path / "a.parquet")
     refused(
         tmp_path,
         r"the metadata 'adobest_pp' must be as Responses.to_parquet writes it, got .* in '.*a.parquet'",
@@ -311,7 +311,7 @@ def test_labels_of_a_dataset_are_checked_as_everywhere(tmp_path, labels):
 
 
 @pytest.mark.parametrize(
-    ("edit", "told"),
+    ("edit", "message"),
     [
         (lambda ds: ds.drop_attrs(), "got one without 'notes'"),
         (lambda ds: ds.assign_attrs(notes="{"), "dataset must be one of Gathered.to_xarray"),
@@ -321,9 +321,9 @@ def test_labels_of_a_dataset_are_checked_as_everywhere(tmp_path, labels):
         (lambda ds: ds.assign(count=ds["count"] + 1), "must add up to 63"),
     ],
 )
-def test_a_dataset_that_is_not_ours_is_refused(tmp_path, edit, told):
+def test_a_dataset_that_is_not_ours_is_refused(tmp_path, edit, message):
     three().to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         Gathered.from_xarray(edit(ad.gather(tmp_path).to_xarray()))
 
 
@@ -412,7 +412,7 @@ def test_mixed_up_columns_are_refused(tmp_path):
     refused(tmp_path, r"column must be there once, got 'seed'", path, ad.LocalHashing(3, 1.0))
     refused(tmp_path, r"column must be the names of 2 columns for Local", path, ad.LocalHashing(3, 1.0), column="y")
     refused(tmp_path, r"column must hold text if categories are numbers", path, srr, categories=["1", "2", "3"])
-    # A column without any value holds no answers, which is told.
+    # A column without any value holds no answers, and the error says so.
     assert ad.gather(path, srr, column="day").n_empty == 2
 
 

@@ -109,7 +109,7 @@ def end_of(content):
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (lambda c: c[: end_of(c)], "no last line with its checksum"),
         (lambda c: c[:-1], "bytes other than a checksum after its end"),
@@ -121,13 +121,15 @@ def end_of(content):
         (lambda c: c[:-3] + b"0x\n", "bytes other than a checksum after its end"),
     ],
 )
-def test_damage_is_told_in_one_sentence(path, damage, told):
+def test_damage_is_told_in_one_sentence(path, damage, message):
     content = path.read_bytes()
     changed = damage(content)
     assert changed != content
     path.write_bytes(changed)
     for read in (Responses.from_netcdf, read_tree):
-        with pytest.raises(ValueError, match=f"path must name a .*responses.nc', which is damaged .*: it has {told}"):
+        with pytest.raises(
+            ValueError, match=f"path must name a .*responses.nc', which is damaged .*: it has {message}"
+        ):
             read(path)
 
 
@@ -228,13 +230,13 @@ def edited(content, edit):
     return made + CHECKSUM + hashlib.sha256(made).hexdigest().encode() + b"\n"
 
 
-@pytest.mark.parametrize(("edit", "told"), EDITS.values(), ids=EDITS)
-def test_what_a_file_may_not_hold_is_refused_before_it_is_read(path, edit, told):
+@pytest.mark.parametrize(("edit", "message"), EDITS.values(), ids=EDITS)
+def test_what_a_file_may_not_hold_is_refused_before_it_is_read(path, edit, message):
     path.write_bytes(edited(path.read_bytes(), edit))
     assert path.stat().st_size < 2e6
     pid = child_of(path)
     before = time.perf_counter()
-    with pytest.raises(ValueError, match=f"which is damaged or not a netCDF file: it has .*{told}"):
+    with pytest.raises(ValueError, match=f"which is damaged or not a netCDF file: it has .*{message}"):
         Responses.from_netcdf(path)
     assert time.perf_counter() - before < 5
     assert netcdf._READER._process.pid == pid  # it did not have to be ended

@@ -18,29 +18,29 @@ SIMULATED = ("--people", 300, "--draws", 600, "--seed", 5)
 @pytest.mark.long
 def test_a_simulated_poll_as_json(tmp_path, capsys):
     done = run_here(capsys, "compare", *SIMULATED, "--json", "--out", tmp_path)
-    told = json.loads(done.stdout)
+    content = json.loads(done.stdout)
     assert done.stderr == ""
-    assert told["seed"] == 5
-    assert told["mechanism"]["mechanism"] == "SubsetSelection"
-    assert told["asked"].startswith("The mechanism is subset-selection, the default: ")
-    assert {row["verdict"] for row in told["samplers"].values()} <= set(Verdict)
-    assert told["samplers"]["sgld"]["verdict_in_words"].startswith("not mixed: ")
-    assert (told["samplers"]["sgld"]["verdict"], told["samplers"]["sgld"]["fault"]) == ("not_mixed", "r_hat")
-    assert told["samplers"]["sgld"]["main_cause"] in set(Cause)
-    assert told["samplers"]["sgld_cv"]["verdict"] == "indistinguishable"
-    assert sorted(told["files"]) == sorted(str(path) for path in tmp_path.rglob("*") if path.is_file())
+    assert content["seed"] == 5
+    assert content["mechanism"]["mechanism"] == "SubsetSelection"
+    assert content["asked"].startswith("The mechanism is subset-selection, the default: ")
+    assert {row["verdict"] for row in content["samplers"].values()} <= set(Verdict)
+    assert content["samplers"]["sgld"]["verdict_in_words"].startswith("not mixed: ")
+    assert (content["samplers"]["sgld"]["verdict"], content["samplers"]["sgld"]["fault"]) == ("not_mixed", "r_hat")
+    assert content["samplers"]["sgld"]["main_cause"] in set(Cause)
+    assert content["samplers"]["sgld_cv"]["verdict"] == "indistinguishable"
+    assert sorted(content["files"]) == sorted(str(path) for path in tmp_path.rglob("*") if path.is_file())
 
 
 @pytest.mark.long
 def test_a_simulated_poll_in_words_says_what_json_says(tmp_path, capsys):
-    told = json.loads(run_here(capsys, "compare", *SIMULATED, "--json", "--out", tmp_path / "plain").stdout)
+    content = json.loads(run_here(capsys, "compare", *SIMULATED, "--json", "--out", tmp_path / "plain").stdout)
     done = adobest("compare", *SIMULATED, "--out", tmp_path / "new" / "words")
     assert done.returncode == 0, done.stderr
     words = " ".join(done.stdout.split())
     assert "Are the samplers right?" in words
     assert "sgld_cv" in words
-    assert told["conclusions"][0][:40] in words  # the seed gives the same findings
-    assert told["asked"] in words
+    assert content["conclusions"][0][:40] in words  # the seed gives the same findings
+    assert content["asked"] in words
     assert words.count("It does not sample the posterior: ") == 1
     assert (tmp_path / "new" / "words" / "comparison.csv").is_file()
 
@@ -78,10 +78,10 @@ def test_responses_of_a_file(tmp_path, capsys):
         capsys, "compare", "--responses", tmp_path / "responses.nc", *SMALL, "--json", "--out", tmp_path / "out"
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["n_responses"] == 120
-    assert [row["category"] for row in told["estimate"]] == ["red", "green", "blue"]
-    assert told["samplers"]["nuts"]["tv_truth"] is None
+    content = json.loads(done.stdout)
+    assert content["n_responses"] == 120
+    assert [row["category"] for row in content["estimate"]] == ["red", "green", "blue"]
+    assert content["samplers"]["nuts"]["tv_truth"] is None
 
 
 @pytest.mark.parametrize(

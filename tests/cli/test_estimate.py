@@ -61,7 +61,7 @@ def test_it_prints_the_estimate_of_the_library(file, tmp_path, capsys):
     margins.write_text("group,share\nnorth,0.5\nsouth,0.5\n")
     options = ["--group", "region", "--weights", "weight", "--margins", margins, "--question", "How often?"]
     assert _run("estimate", file, *options, "--json", "--out", tmp_path / "handout") == 0
-    told = json.loads(capsys.readouterr().out)
+    content = json.loads(capsys.readouterr().out)
     responses, public = read_with_columns(file, ["region", "weight"])
     expected = ad.estimate(
         responses,
@@ -69,9 +69,9 @@ def test_it_prints_the_estimate_of_the_library(file, tmp_path, capsys):
         weights=public["weight"],
         margins={"region": {"north": 0.5, "south": 0.5}},
     )
-    assert [row["share"] for row in told["estimate"]] == expected["share"].values.ravel().tolist()
+    assert [row["share"] for row in content["estimate"]] == expected["share"].values.ravel().tolist()
     assert {"report.html", "estimate.csv", "estimate.json"} <= {path.name for path in (tmp_path / "handout").iterdir()}
-    assert told["estimate"][0]["question"] == "How often?"
+    assert content["estimate"][0]["question"] == "How often?"
 
 
 def _run(*arguments):
@@ -82,9 +82,9 @@ def _run(*arguments):
 
 def test_it_prints_tables_for_people(file, capsys):
     assert _run("estimate", file, "--group", "region") == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for words in ("500 people", "never", "of 100 people", "region: north", "borrows", "due to privacy"):
-        assert words in told
+        assert words in printed
 
 
 def test_a_collection_has_its_public_columns(tmp_path, capsys):
@@ -116,6 +116,6 @@ def test_a_collection_has_its_public_columns(tmp_path, capsys):
 )
 def test_what_cannot_be_used_is_refused_in_one_sentence(file, arguments, words, capsys):
     assert _run("estimate", file, *arguments) == 2
-    told = capsys.readouterr().err
-    assert words in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert words in printed
+    assert printed.count("\n") == 1

@@ -19,18 +19,18 @@ def test_a_plan_is_what_the_library_makes(capsys):
         capsys, "plan", "--epsilon", 1, "--half-width", 0.02, "--categories", "a,b,c,d", "--seed", 1, "--json"
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    content = json.loads(done.stdout)
     made = ad.plan("uneven", epsilon=1.0, half_width=0.02, categories=list("abcd"), random_seed=1)
-    assert [row["mechanism"] for row in told["plans"]] == made.table["mechanism"].values.tolist()
-    for row in told["plans"]:
+    assert [row["mechanism"] for row in content["plans"]] == made.table["mechanism"].values.tolist()
+    for row in content["plans"]:
         assert {"mechanism", "epsilon", "people", "half_width"} <= set(row)
         assert row["people"] == made.table["people"].sel(mechanism=row["mechanism"]).item()
         assert row["epsilon"] == 1
         assert row["best_guess"] == made.table["best_guess"].sel(mechanism=row["mechanism"]).item()
         assert row["error"] == made.table["error"].sel(mechanism=row["mechanism"]).item()
-    assert told["recommended"] == made.recommended
-    assert told["found"] == "people"
-    assert list(told["theta"]) == list("abcd")
+    assert content["recommended"] == made.recommended
+    assert content["found"] == "people"
+    assert list(content["theta"]) == list("abcd")
 
 
 def test_the_error_of_a_simulation_is_shown(capsys, monkeypatch):
@@ -96,7 +96,7 @@ def test_what_is_unreachable_is_null(capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (("--categories", 4, "--people", 1000), "two of people, epsilon and half_width must be given"),
         (("--people", 1000, "--epsilon", 1), "--categories must be given"),
@@ -106,10 +106,10 @@ def test_what_is_unreachable_is_null(capsys):
         (("--categories", "a,,b", "--people", 1000, "--epsilon", 1), "--categories must be labels"),
     ],
 )
-def test_impossible_plans_end_with_a_sentence(capsys, options, told):
+def test_impossible_plans_end_with_a_sentence(capsys, options, expected):
     done = run_here(capsys, "plan", *options)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert expected in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not done.stdout
 
@@ -117,8 +117,8 @@ def test_impossible_plans_end_with_a_sentence(capsys, options, told):
 def test_mechanisms_are_told_with_their_audits(capsys, tmp_path):
     done = run_here(capsys, "mechanisms", "--categories", 5, "--epsilon", 1, "--json", "--out", tmp_path / "all.svg")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    rows = {row["mechanism"]: row for row in told["mechanisms"]}
+    content = json.loads(done.stdout)
+    rows = {row["mechanism"]: row for row in content["mechanisms"]}
     assert list(rows) == [
         "srr",
         "subset-selection",
@@ -130,7 +130,7 @@ def test_mechanisms_are_told_with_their_audits(capsys, tmp_path):
         "rrrr",
         "design",
     ]
-    assert told["proved"]
+    assert content["proved"]
     for name, row in rows.items():
         assert row["holds"], name
         assert row["privacy_loss"] == pytest.approx(1, abs=1e-6)

@@ -62,12 +62,12 @@ def test_a_file_is_collected_and_reopened(people, tmp_path):
     assert "okapi" in done.stdout
     assert "By NUTS under a prior that learns how uneven the shares are" in done.stdout
     assert "--categories" in done.stdout
-    told = " ".join(done.stdout.split())
+    printed = " ".join(done.stdout.split())
     assert type(responses.mechanism).__name__ == "SubsetSelection"
-    assert f"The mechanism is subset-selection, the default: {policies.DEFAULT_REASON}." in told
-    assert "2 people in the file have an empty value: they did not answer" in told
-    assert "due to privacy" in told
-    assert CENTRAL in told
+    assert f"The mechanism is subset-selection, the default: {policies.DEFAULT_REASON}." in printed
+    assert "2 people in the file have an empty value: they did not answer" in printed
+    assert "due to privacy" in printed
+    assert CENTRAL in printed
 
 
 def test_answers_are_drawn_anew_each_time(people):
@@ -371,7 +371,7 @@ def test_other_people_or_settings_are_refused_and_nothing_changes(people, tmp_pa
         with pytest.raises(Stopped):
             collect(people, out)
     content = read_content(out)
-    told = r"out must name a new file, or one of the same people and settings .*responses\.db', which differs in "
+    message = r"out must name a new file, or one of the same people and settings .*responses\.db', which differs in "
     for options, named in (
         ({"kappa": 0.5}, "kappa"),
         ({"utility": "fisher"}, "utility"),
@@ -379,22 +379,22 @@ def test_other_people_or_settings_are_refused_and_nothing_changes(people, tmp_pa
         ({"categories": [SECRETS[2], SECRETS[0], SECRETS[1]]}, "categories"),
         ({"categories": [*SECRETS, "dodo"]}, "n_categories"),
     ):
-        with pytest.raises(FileExistsError, match=told + named):
+        with pytest.raises(FileExistsError, match=message + named):
             collect(people, out, **options)
-    with pytest.raises(FileExistsError, match=told + "epsilon"):
+    with pytest.raises(FileExistsError, match=message + "epsilon"):
         collect_csv(people, "vote", 2.0, "rrrr", progressbar=False, out=out)
     for mechanism in ("srr", "design", "subset-selection"):
-        with pytest.raises(FileExistsError, match=told + "mechanism"):
+        with pytest.raises(FileExistsError, match=message + "mechanism"):
             collect(people, out, mechanism)
     copy = tmp_path / "copy.csv"
     shutil.copy2(people, copy)
     copy.write_text(copy.read_text() + "60,okapi\n")
     unknown = r"people \(the file was changed, and 'copy.csv.adobest-ledger' does not know this collection\), rows$"
-    with pytest.raises(FileExistsError, match=told + unknown):
+    with pytest.raises(FileExistsError, match=message + unknown):
         collect(copy, out)
     assert read_content(out) == content
     os.utime(copy, ns=(0, people.stat().st_mtime_ns))
-    with pytest.raises(FileExistsError, match=told + "rows$"):
+    with pytest.raises(FileExistsError, match=message + "rows$"):
         collect(copy, out)
     assert len(collect(people, out)) == 60
 
@@ -488,10 +488,10 @@ def check_signals(tmp_path, mechanism, signals):
             while process.poll() is None and (not out.exists() or len(Responses.read(out)) <= len(known)):
                 time.sleep(0.05)
             process.send_signal(how)
-            told = process.stderr.read()
+            printed = process.stderr.read()
         assert process.returncode == SIGNALS[how]
-        assert ("to continue" in told) == (how != signal.SIGKILL)
-        assert told.count("\n") == (how != signal.SIGKILL)
+        assert ("to continue" in printed) == (how != signal.SIGKILL)
+        assert printed.count("\n") == (how != signal.SIGKILL)
         answers = Responses.read(out).answers.tolist()
         assert answers[: len(known)] == known
         assert len(known) < len(answers) < 60_000

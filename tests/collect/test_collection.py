@@ -211,7 +211,7 @@ def test_a_second_writer_gets_one_sentence(policy, path):
 
 
 def test_a_second_writer_in_spite_of_the_lock_loses_nothing(path, monkeypatch):
-    """As on a file system without locks: whoever comes second to write is told, and opens the file again."""
+    """As on a file system without locks: whoever comes second to write gets an error, and opens the file again."""
     first = new(THREE["same"], path)
     monkeypatch.setattr("adobest_pp.answers.store._guard", lambda target: sqlite3.connect(":memory:"))
     second = Collection.open(path)

@@ -198,17 +198,17 @@ def test_odd_spellings_are_listed_once_without_counts_and_other_values_are_not_s
     texts = ["never", "NEVER", "NEVER", "Never ever", "daily", "n/a", "nev er", "okapi", "quetzal"]
     with refuses("categories") as info:
         as_categories(texts, "use", ["never", "daily", "never ever"])
-    told = str(info.value)
-    assert "('NEVER' for 'never', 'Never ever' for 'never ever', 'nev er' for 'never'; " in told
-    assert "--ignore-case" in told
-    assert "some may mean no answer ('n/a')" in told
-    assert "--missing 'n/a'" in told
-    assert "not that of person 8 (it is not shown), nor 1 other values" in told
-    assert "okapi" not in told
+    shown = str(info.value)
+    assert "('NEVER' for 'never', 'Never ever' for 'never ever', 'nev er' for 'never'; " in shown
+    assert "--ignore-case" in shown
+    assert "some may mean no answer ('n/a')" in shown
+    assert "--missing 'n/a'" in shown
+    assert "not that of person 8 (it is not shown), nor 1 other values" in shown
+    assert "okapi" not in shown
     # Numbers of people who wrote them would tell how many are in a category: other counts give the same text.
     with refuses("categories") as other:
         as_categories(texts + ["NEVER"] * 50, "use", ["never", "daily", "never ever"])
-    assert str(other.value) == told
+    assert str(other.value) == shown
 
 
 def test_capitals_and_words_for_no_answer_are_read_as_asked():

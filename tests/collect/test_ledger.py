@@ -81,9 +81,9 @@ def test_another_file_for_the_same_people_must_be_confirmed(people, tmp_path, mo
     collect(people, tmp_path / "a.db")
     with monkeypatch.context() as patch:
         nobody_is_asked(patch)
-        told = r"'vote', ε = 1, 2\d\d\d-\d\d-\d\d, answers in '.*a.db'\), and their budgets would add up to ε = 1.5"
+        message = r"'vote', ε = 1, 2\d\d\d-\d\d-\d\d, answers in '.*a.db'\), and their budgets would add up to ε = 1.5"
         for out in (tmp_path / "b.db", None):
-            with pytest.raises(ValueError, match=ASKED + ".*" + told) as caught:
+            with pytest.raises(ValueError, match=ASKED + ".*" + message) as caught:
                 collect(people, out, epsilon=0.5)
             assert "\n" not in str(caught.value)
         assert not (tmp_path / "b.db").exists()
@@ -223,8 +223,8 @@ def test_rows_that_were_removed_or_changed_are_refused(people, tmp_path, monkeyp
     content = read_content(out)
     write(people, votes)
     nobody_is_asked(monkeypatch)
-    told = r"differs in people \(of the 7 rows, some were changed, moved or removed\)$"
-    with pytest.raises(FileExistsError, match=told):
+    message = r"differs in people \(of the 7 rows, some were changed, moved or removed\)$"
+    with pytest.raises(FileExistsError, match=message):
         collect(people, out)
     assert read_content(out) == content
 
@@ -292,13 +292,13 @@ def test_a_damaged_ledger_is_refused(people, tmp_path, monkeypatch):
         bad[place] ^= 1 << rng.integers(8)
         same = json.loads(bad) == json.loads(good) if _is_json(bad) else False  # white space, or the case of an escape
         contents += [] if same else [bytes(bad)]
-    told = r"the ledger '.*' is damaged: restore it"
+    message = r"the ledger '.*' is damaged: restore it"
     for content in contents:
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             Ledger(people)
     for ask_again in (False, True):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             collect(people, tmp_path / "b.db", ask_again=ask_again)
     path.unlink()
     path.mkdir()
@@ -320,8 +320,8 @@ def test_without_a_ledger_nobody_is_asked_unless_that_is_wanted(people, tmp_path
     out = tmp_path / "a.db"
     with monkeypatch.context() as patch:
         nobody_is_asked(patch)
-        told = r"the ledger '.*' could not be written, so nobody was asked \(Permission denied\): copy the file"
-        with pytest.raises(OSError, match=told):
+        message = r"the ledger '.*' could not be written, so nobody was asked \(Permission denied\): copy the file"
+        with pytest.raises(OSError, match=message):
             collect(people, out)
     assert not out.exists()
     with caplog.at_level(logging.WARNING, "adobest_pp"):

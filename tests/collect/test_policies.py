@@ -43,9 +43,9 @@ def test_estimate_is_that_of_the_exact_posterior():
     collection = Collection.create(policy=AdaptiveSubset(ad.RRRR(5, 5.0)), categories=LABELS, random_seed=0)
     answer_all(collection, people(1500), 0)
     estimate = collection.estimate(500)
-    told = estimate.attrs
+    found = estimate.attrs
     tree = sample(
-        collection.responses, "nuts", "learned", draws=500, random_seed=told["random_seed"], progressbar=False
+        collection.responses, "nuts", "learned", draws=500, random_seed=found["random_seed"], progressbar=False
     )
     theta = tree["posterior/theta"].values.reshape(-1, 5)
     np.testing.assert_allclose(estimate["mean"], theta.mean(axis=0))
@@ -58,8 +58,8 @@ def test_estimate_is_that_of_the_exact_posterior():
         "probability": 0.95,
         "draws": 500,
     }
-    assert {name: told[name] for name in settings} == settings
-    assert told["fit_p_value"] > 0.005
+    assert {name: found[name] for name in settings} == settings
+    assert found["fit_p_value"] > 0.005
     np.testing.assert_array_equal(collection.estimate(100, prior="own").attrs["prior_concentration"], np.ones(5))
 
 

@@ -217,7 +217,7 @@ def subset(k: int = 3) -> Kind:
 
 
 def labels(k: int = 3) -> Kind:
-    """K words or numbers that can be told apart."""
+    """K words or numbers that differ."""
     lengths = st.lists(st.text("abc", min_size=1), unique=True, max_size=6).filter(lambda found: len(found) != k)
     odd = st.sampled_from(["", " ", "a ", "\0", "a\nb", "\ud800", None, math.nan, b"a", [0]])
     same = st.sampled_from("ab").map(lambda one: [one, one, *map(str, range(k - 2))])

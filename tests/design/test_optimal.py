@@ -146,7 +146,7 @@ def test_values_of_random_contrasts_are_those_of_the_mechanism(seed):
     cost = contrasts.T @ contrasts
     information = designs.information(design.mechanism.transition_matrix(), theta)
     assert design.value == pytest.approx(designs.summed_variance(information, cost=cost), rel=1e-6)
-    # The slow solution inverts the precision: what it is told besides is a millionth of what singletons tell.
+    # The slow solution inverts the precision: the rest is a millionth of what singletons say.
     known = 1e-6 * np.eye(k) * np.expm1(epsilon) ** 2 / (k + np.expm1(epsilon)) / np.exp(epsilon)
     upper, lower = designs.best_value(theta, epsilon, precision=known, cost=cost, gap=5e-3)
     assert lower * (1 - 1e-3) <= design.value <= 1.006 * upper

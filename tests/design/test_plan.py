@@ -218,7 +218,7 @@ def test_a_pilot_tells_the_shares():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"people": 1000, "epsilon": 1.0, "half_width": 0.1}, "two of people, epsilon and half_width .* all three"),
         ({"people": 1000}, "two of .* people alone"),
@@ -242,8 +242,8 @@ def test_a_pilot_tells_the_shares():
         ({"people": 1000, "epsilon": 1.0, "theta": "even", "categories": ["a", "a"]}, "categories must be 2 distinct"),
     ],
 )
-def test_impossible_plans_are_refused_in_a_sentence(given, told):
-    with pytest.raises(ValueError, match=told):
+def test_impossible_plans_are_refused_in_a_sentence(given, message):
+    with pytest.raises(ValueError, match=message):
         made(**given)
 
 

@@ -110,19 +110,19 @@ def test_the_record_says_what_was_asked_predicted_and_achieved(run):
 
 
 def test_a_simulation_is_repeated_by_its_settings(run):
-    told = run.settings
-    seed = np.random.SeedSequence(told["random_seed"]["entropy"], spawn_key=told["random_seed"]["spawn_key"])
+    recorded = run.settings
+    seed = np.random.SeedSequence(recorded["random_seed"]["entropy"], spawn_key=recorded["random_seed"]["spawn_key"])
     names = ("prior", "rounds", "n_people")
     again = ad.simulate_rounds(
-        told["theta"],
-        ad.mechanisms.mechanism_from_settings(told),
+        recorded["theta"],
+        ad.mechanisms.mechanism_from_settings(recorded),
         random_seed=seed,
         categories=list("abcdef"),
-        **{name: told[name] for name in names},
+        **{name: recorded[name] for name in names},
     )
     np.testing.assert_array_equal(again.responses.answers, run.responses.answers)
     np.testing.assert_array_equal(again.chain_mean, run.chain_mean)
-    assert again.settings == told
+    assert again.settings == recorded
 
 
 def test_the_chain_mean_is_the_exact_posterior_mean(run):
@@ -167,8 +167,8 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "told"), BAD)
-def test_bad_input_is_named(settings, told):
+@pytest.mark.parametrize(("settings", "message"), BAD)
+def test_bad_input_is_named(settings, message):
     given = {"theta": UNEVEN, "mechanism": FIRST, "n_people": 50} | settings
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         ad.simulate_rounds(**given)

@@ -104,11 +104,12 @@ def test_answers_are_as_python_takes_them(done):
 
 @needs_node
 def test_misuse_is_refused_and_shows_no_x(done):
-    told = [call["problem"] for call in done["misused"]["calls"]]
+    problems = [call["problem"] for call in done["misused"]["calls"]]
     assert all(
-        re.fullmatch(r"(RangeError: x must be a category number|TypeError: privatize takes).*\.", each) for each in told
+        re.fullmatch(r"(RangeError: x must be a category number|TypeError: privatize takes).*\.", each)
+        for each in problems
     )
-    assert not any("7" in each or "1.5" in each for each in told)
+    assert not any("7" in each or "1.5" in each for each in problems)
     assert done["misused"]["strict"]["problem"].startswith("TypeError")  # frozen
     assert not any("word" in key or "random" in key for key in done["misused"]["keys"])
 

@@ -175,8 +175,8 @@ def test_responses_and_prior_are_those_of_the_reference(parts):
         diagnostics.compare({"nuts": tree(exact(0)), "it": one}, resamples=399)
         for one in (tree(wrong), without(wrong, *parts))
     ]
-    own, told = (each.stein_discrepancy.sel(sampler="it").item() for each in compared)
-    assert told == own > compared[1].stein_threshold.sel(sampler="it")
+    own, shown = (each.stein_discrepancy.sel(sampler="it").item() for each in compared)
+    assert shown == own > compared[1].stein_threshold.sel(sampler="it")
     assert compared[1].stein_missing.values.tolist() == ["", ""]
     # Where the reference has neither, those of another sampler do.
     other = diagnostics.compare({"nuts": without(exact(0), *parts), "it": tree(wrong)}, resamples=399)

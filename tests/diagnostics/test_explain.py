@@ -108,7 +108,7 @@ def test_nothing_else_is_told_of_chains_that_never_mix(explained):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("a short run", "SGLD does not sample the posterior: it is "),
         ("a short run", " because of chains that have not mixed; "),
@@ -139,8 +139,8 @@ def test_nothing_else_is_told_of_chains_that_never_mix(explained):
         ("empty categories", "; the preconditioned diffusion repairs it."),
     ],
 )
-def test_the_sentence_has_the_cause_its_size_and_what_repairs_it(explained, name, told):
-    assert told in explanation_in_words(explained(name))
+def test_the_sentence_has_the_cause_its_size_and_what_repairs_it(explained, name, expected):
+    assert expected in explanation_in_words(explained(name))
 
 
 def test_each_cause_has_its_own_share_of_the_error():
@@ -168,9 +168,9 @@ def test_each_cause_has_its_own_share_of_the_error():
         explanation_in_words(found)
     )
     found["main_cause"], found["share"][:] = "rest", [0.0, 0.0, 0.0, 0.0, 1.0]
-    told = explanation_in_words(found)
+    sentence = explanation_in_words(found)
     assert (
-        told
+        sentence
         == "SGLD does not sample the posterior: it is 1.8 times too wide, and the counterfactuals do not explain it."
     )
 
@@ -265,8 +265,8 @@ def test_trees_of_pymc_are_graded_by_any_name():
     assert found.share.sel(cause="rest") == 1
     assert found.share.drop_sel(cause="rest").isnull().all()
     assert found.sd_ratio.sel(counterfactual="run").mean() > 1.3
-    told = explanation_in_words(found, "It")
-    assert "its settings are not recorded, no other run can tell why" in told
+    sentence = explanation_in_words(found, "It")
+    assert "its settings are not recorded, no other run can tell why" in sentence
     stuck = explain(as_of_pymc(theta[:, :3].repeat(10, axis=1), FEW), FEW, reference, progressbar=False)
     assert stuck.main_cause == "not_mixed"
     shown = explain(as_of_pymc(theta, FEW), FEW, prior=1.0, progressbar=False)  # NUTS is the reference

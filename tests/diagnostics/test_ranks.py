@@ -137,8 +137,8 @@ def test_faults_of_sparse_draws_are_told_by_normal_scores(monkeypatch):
     row = result.sel(sampler="it")
     # Moments of the first category rest on few of its draws, those of the third on all.
     assert row.sd_ratio_mcse[0] > comparison.MAX_SD_MCSE > row.sd_ratio_mcse[2]
-    told = [row[f"{test}_{part}"].item() for test in ("location", "scale") for part in ("category", "measure")]
-    assert told == ["c2", "mean_shift", "c0", "scale"]
+    shown = [row[f"{test}_{part}"].item() for test in ("location", "scale") for part in ("category", "measure")]
+    assert shown == ["c2", "mean_shift", "c0", "scale"]
     swapped = diagnostics.compare({"nuts": bare(right[..., :1]), "it": bare(np.exp(log_theta[1, ..., :1] + 4))})
     assert swapped.sel(sampler="it").location_measure == "location"
 
@@ -162,7 +162,7 @@ def judged(**changes):
     return comparison.judge(row | changes, ("a", "b", "c"), converged=changes.pop("converged", True))
 
 
-def told(found):
+def verdict_of(found):
     return found["verdict"], found["fault"]
 
 
@@ -176,7 +176,7 @@ def scale(found):
 
 def test_the_size_of_a_bias_is_that_of_theta_where_it_is_known_and_agrees():
     none = np.zeros(3)
-    assert told(judged()) == ("biased", "marginal")
+    assert verdict_of(judged()) == ("biased", "marginal")
     assert location(judged()) == ("b", "mean_shift", -0.4)
     assert scale(judged()) == ("b", "sd_ratio", 0.7)
     unknown = judged(sd_ratio_mcse=np.array([0.1, 0.2, 0.1]))
@@ -184,30 +184,30 @@ def test_the_size_of_a_bias_is_that_of_theta_where_it_is_known_and_agrees():
     for found in (unknown, other_side):
         assert location(found) == ("b", "location", -0.5)
         assert scale(found) == ("b", "scale", 0.8)
-    assert told(judged(scale_error=none)) == told(judged(location_error=none)) == ("biased", "marginal")
+    assert verdict_of(judged(scale_error=none)) == verdict_of(judged(location_error=none)) == ("biased", "marginal")
     assert scale(judged(scale_error=none))[:2] == location(judged(location_error=none))[:2] == ("", "")
 
 
 def test_a_verdict_is_the_first_fault_that_is_found():
     none = np.zeros(3)
     fine = {"location_error": none, "scale_error": none}
-    assert told(judged(**fine)) == ("indistinguishable", "")
-    assert told(judged(**fine, energy_p_value=0.0025, stein_p_value=0.0025)) == ("biased", "energy")
-    assert told(judged(**fine, stein_p_value=0.0025)) == ("biased", "stein")
-    assert told(judged(**fine, energy_p_value=0.0026, stein_p_value=0.0026)) == ("indistinguishable", "")
-    assert told(judged(r_hat=1.051, ess_bulk=9.0)) == ("not_mixed", "r_hat")
-    assert told(judged(r_hat=1.049, ess_bulk=99.0)) == ("not_mixed", "ess")
-    assert told(judged(**fine, r_hat=1.049, ess_bulk=101.0)) == ("indistinguishable", "")
-    assert told(judged(r_hat=np.nan)) == ("not_mixed", "single_chain")
-    assert told(judged(r_hat=np.nan, ess_bulk=np.nan)) == ("not_mixed", "stuck")
-    assert told(judged(r_hat=1.051, converged=False)) == ("not_mixed", "r_hat")
-    assert told(judged(converged=False)) == ("no_verdict", "")
+    assert verdict_of(judged(**fine)) == ("indistinguishable", "")
+    assert verdict_of(judged(**fine, energy_p_value=0.0025, stein_p_value=0.0025)) == ("biased", "energy")
+    assert verdict_of(judged(**fine, stein_p_value=0.0025)) == ("biased", "stein")
+    assert verdict_of(judged(**fine, energy_p_value=0.0026, stein_p_value=0.0026)) == ("indistinguishable", "")
+    assert verdict_of(judged(r_hat=1.051, ess_bulk=9.0)) == ("not_mixed", "r_hat")
+    assert verdict_of(judged(r_hat=1.049, ess_bulk=99.0)) == ("not_mixed", "ess")
+    assert verdict_of(judged(**fine, r_hat=1.049, ess_bulk=101.0)) == ("indistinguishable", "")
+    assert verdict_of(judged(r_hat=np.nan)) == ("not_mixed", "single_chain")
+    assert verdict_of(judged(r_hat=np.nan, ess_bulk=np.nan)) == ("not_mixed", "stuck")
+    assert verdict_of(judged(r_hat=1.051, converged=False)) == ("not_mixed", "r_hat")
+    assert verdict_of(judged(converged=False)) == ("no_verdict", "")
     assert location(judged(converged=False))[:2] == ("", "")
 
 
 def test_a_reference_is_held_to_more():
     def reference(r_hat, ess, p_value, k=300):
-        return told(comparison.judge_reference({"r_hat": r_hat, "ess_bulk": ess, "stein_p_value": p_value}, k))
+        return verdict_of(comparison.judge_reference({"r_hat": r_hat, "ess_bulk": ess, "stein_p_value": p_value}, k))
 
     assert reference(1.009, 401, 0.0026) == ("reference", "")
     assert reference(1.012, 401, 0.5) == ("reference_not_converged", "r_hat")

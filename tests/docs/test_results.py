@@ -110,31 +110,31 @@ def percent(share):
 
 
 def test_the_figures_of_the_page_on_plans():
-    plans, told = pages.result("plans"), page("howto/plan.md")
+    plans, text = pages.result("plans"), page("howto/plan.md")
     achieved, formula = (plans.finding(name).figures for name in ("achieved", "formula"))
     near, far = (
         plans.table("formula").column(name) for name in ("where the formula begins", "with a sixteenth of the people")
     )
     assert len(plans.table("half_widths").rows) == 5
-    assert f"In {achieved['collections']:.0f} collections of five kinds" in told
-    assert f"half-widths were within {percent(achieved['worst'])} % of their plans" in told
+    assert f"In {achieved['collections']:.0f} collections of five kinds" in text
+    assert f"half-widths were within {percent(achieved['worst'])} % of their plans" in text
     assert formula["worst"] == pytest.approx(max(abs(ratio - 1) for ratio in near), abs=0.006)
-    assert f"In {len(near)} settings, the formula was within {percent(formula['worst'])} %" in told
+    assert f"In {len(near)} settings, the formula was within {percent(formula['worst'])} %" in text
     off = sorted(round(100 * abs(ratio - 1)) for ratio in far)
-    assert f"off by {off[0]} to {off[-1]} % with a sixteenth of the people" in told
+    assert f"off by {off[0]} to {off[-1]} % with a sixteenth of the people" in text
 
 
 def test_the_figures_of_the_page_on_the_best_question():
-    program, told = pages.result("best_question"), page("explanation/best_question.md")
+    program, text = pages.result("best_question"), page("explanation/best_question.md")
     *sizes, last = sorted(set(program.table("design", prior="flat").column("K")))
     runs, settings = (program.figures[name] for name in ("runs", "settings"))
     listed = f"{', '.join(map(str, sizes))} and {last}"
-    assert f"For K = {listed} ({runs:.0f} runs of each setting, {settings:.0f} settings in all)" in told
+    assert f"For K = {listed} ({runs:.0f} runs of each setting, {settings:.0f} settings in all)" in text
     assert program.finding("never_behind").figures["shown_behind"] == 0
-    assert "it is not shown to be behind subset selection in any, and is ahead over all of them" in told
+    assert "it is not shown to be behind subset selection in any, and is ahead over all of them" in text
     figures = program.figures
-    assert f"is shown ahead of it in {figures['semi_ahead_flat']:.0f} of {figures['semi_settings_flat']:.0f}" in told
-    assert f"with {figures['semi_least']:.2f} to {figures['semi_greatest']:.2f} times its error" in told
+    assert f"is shown ahead of it in {figures['semi_ahead_flat']:.0f} of {figures['semi_settings_flat']:.0f}" in text
+    assert f"with {figures['semi_least']:.2f} to {figures['semi_greatest']:.2f} times its error" in text
     assert figures["semi_ahead_learned"] == 0
 
 
@@ -151,8 +151,8 @@ def test_the_page_of_intervals_says_what_was_found():
         assert f"{100 * mean:.1f} % on average" in plain
         assert "3,900" in plain
     found = program.finding("adaptive").figures
-    told = f"{found['cells']:.0f} shares of 12 settings were held in {100 * found['least']:.0f} to 100 %"
-    assert told in " ".join(written.split())
+    sentence = f"{found['cells']:.0f} shares of 12 settings were held in {100 * found['least']:.0f} to 100 %"
+    assert sentence in " ".join(written.split())
     assert f"in {100 * found['mean']:.0f} % on average" in " ".join(written.split())
     two = program.finding("two").figures
     assert f"holds it in {100 * two['learned']:.0f} % of\ncollections" in written

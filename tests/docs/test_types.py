@@ -40,8 +40,8 @@ def test_examples_call_us_as_our_types_say(tmp_path):
     files = [str(path) for path in sorted(tmp_path.glob("*.py"))]
     assert len(files) > 20
     command = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir=.mypy_cache/docs", *LENIENT, *files]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    problems = [line for line in told.stdout.splitlines() if "note:" not in line]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    problems = [line for line in finished.stdout.splitlines() if "note:" not in line]
     planted = [line for line in problems if "planted.py" in line]
-    assert [line.rpartition("[")[2].rstrip("]") for line in planted] == ["arg-type", "attr-defined"], told.stderr
+    assert [line.rpartition("[")[2].rstrip("]") for line in planted] == ["arg-type", "attr-defined"], finished.stderr
     assert [line for line in problems if line not in planted] == []

@@ -14,24 +14,24 @@ import pytest
 
 
 class Server(NamedTuple):
-    """`adobest teach 1`: what it told and opened in the browser, and its process."""
+    """`adobest teach 1`: what it printed and opened in the browser, and its process."""
 
-    told: str
+    printed: str
     opened: Path
     process: psutil.Process
 
     @property
     def host(self):
-        return re.search(r"127\.0\.0\.1:\d+", self.told).group()
+        return re.search(r"127\.0\.0\.1:\d+", self.printed).group()
 
     @property
     def address(self):
         """Where the lessons are, without the token."""
-        return re.search(r"http://127\.0\.0\.1:\d+/[\w-]{12}/", self.told).group()
+        return re.search(r"http://127\.0\.0\.1:\d+/[\w-]{12}/", self.printed).group()
 
     @property
     def token(self):
-        return re.search(r"token=([\w-]{43}) ", self.told).group(1)
+        return re.search(r"token=([\w-]{43}) ", self.printed).group(1)
 
     @property
     def cookie(self):
@@ -44,7 +44,7 @@ class Server(NamedTuple):
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    """The server of all tests here. Its browser writes down what it is told to open."""
+    """The server of all tests here. Its browser writes down what it is asked to open."""
     folder = tmp_path_factory.mktemp("teach")
     script = folder / "browser"
     script.write_text(f'#!/bin/sh\nprintf %s "$1" > "{folder}/part"\nmv "{folder}/part" "{folder}/opened"\n')

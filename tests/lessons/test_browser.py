@@ -266,7 +266,7 @@ def test_the_lesson_that_was_asked_for_is_opened(server, browser):
     while not server.opened.is_file() and time.monotonic() < limit:
         time.sleep(0.05)
     opened = server.opened.read_text()
-    assert server.told == f"The lessons are at {server.page('one_answer.html')} (Ctrl-C ends).\n"
+    assert server.printed == f"The lessons are at {server.page('one_answer.html')} (Ctrl-C ends).\n"
     assert server.token not in opened  # every user of the machine can see the command that starts a browser
     assert Path(unquote(urlsplit(opened).path)).parent.stat().st_mode & 0o077 == 0  # but not look into this folder
     with browser.new_context() as context:
@@ -337,10 +337,10 @@ def test_other_sites_can_link_to_the_lessons_and_nothing_else(server, browser):
         tab.wait_for_selector(".lessons")
         tab.goto(f"http://127.0.0.1:{port}/")  # for a browser the same site: ports do not matter, also for cookies
         code = """async address => {
-            const told = []
+            const done = []
             await fetch('/')
-            try { await fetch(address + 'index.html', {credentials: 'include'}); told.push('read') } catch { }
-            return told }"""
+            try { await fetch(address + 'index.html', {credentials: 'include'}); done.push('read') } catch { }
+            return done }"""
         assert tab.evaluate(code, server.address) == []
     assert len(cookies) >= 3
     assert set(cookies) == {None}

@@ -162,8 +162,8 @@ def test_a_class_from_the_terminal():
     command = [sys.executable, "-m", "adobest_pp", "teach", "--host", "0.0.0.0", "--exercises"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
-            told = next(line for line in server.stdout if "http://" in line)
-            port, path = re.search(r"Students open the lessons at http://[^:/]+:(\d+)(/\S+)", told).groups()
+            shown = next(line for line in server.stdout if "http://" in line)
+            port, path = re.search(r"Students open the lessons at http://[^:/]+:(\d+)(/\S+)", shown).groups()
             host = f"127.0.0.1:{port}"
 
             def ask_server(method, path, body=None, **headers):

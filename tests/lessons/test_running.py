@@ -103,8 +103,8 @@ def test_a_wrong_number_is_wrong():
 def test_nothing_is_right_where_python_leaves_out_asserts():
     code = "from tests.lessons.test_running import ASSERTING; print(ASSERTING.grade('double = lambda x: x'))"
     where = Path(__file__).parents[2]
-    told = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=True, cwd=where)
-    assert told.stdout.startswith("Grade(right=False, message='Exercises are not checked by an optimized Python: ")
+    finished = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=True, cwd=where)
+    assert finished.stdout.startswith("Grade(right=False, message='Exercises are not checked by an optimized Python: ")
 
 
 @confines
@@ -121,7 +121,7 @@ def test_grading_is_quick():
 
 @confines
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "message"),
     [
         ("x = (", "Python says: SyntaxError: '(' was never closed (exercise, line 1)"),
         ("def double(x):\n    return x / 0", "Python says: ZeroDivisionError: division by zero"),
@@ -140,8 +140,8 @@ def test_grading_is_quick():
         ("class E(Exception):\n    __str__ = None\nraise E", "Python says: E"),
     ],
 )
-def test_mistakes_are_one_sentence(code, told):
-    assert grade(code).message == told
+def test_mistakes_are_one_sentence(code, message):
+    assert grade(code).message == message
 
 
 @confines
@@ -229,8 +229,8 @@ os.open = refuse
 print(confined.lock())
 """
     where = Path(__file__).parents[2]
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=where)
-    assert told.stdout == "False\n"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=where)
+    assert finished.stdout == "False\n"
 
 
 @confines
@@ -253,9 +253,9 @@ with Confined("import time\\ndef wait(): time.sleep(99)", "wait") as process:
 
 @confines
 def test_modules_that_are_not_there_are_said():
-    told = grade("import socket").message
-    assert told.startswith("Python says: ImportError: an exercise can import bisect, ")
-    assert told.endswith("typing, warnings and numpy, but not socket")
+    found = grade("import socket").message
+    assert found.startswith("Python says: ImportError: an exercise can import bisect, ")
+    assert found.endswith("typing, warnings and numpy, but not socket")
     assert grade("import threading; threading.Thread(target=print).start()").message.startswith("Python says: ")
 
 
@@ -277,7 +277,7 @@ def test_long_prints_are_cut():
 
 @confines
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ('{"value": 7}', "There is no function called double yet."),
         ("[" * 9_000, "The code interferes with the program that checks it."),
@@ -286,9 +286,9 @@ def test_long_prints_are_cut():
         ("x" * 15_000, "The code interferes with the program that checks it."),
     ],
 )
-def test_forged_replies_are_data_at_most(line, told):
+def test_forged_replies_are_data_at_most(line, message):
     code = "import os\nfor file in range(3, 9):\n    try: os.write(file, b'{line}\\n')\n    except OSError: pass"
-    assert grade(code, line=line).message == told
+    assert grade(code, line=line).message == message
 
 
 @confines

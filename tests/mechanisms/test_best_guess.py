@@ -108,8 +108,8 @@ def test_an_attack_is_right_as_often_as_told():
     x = rng.choice(4, size=n, p=theta)
     odds = np.where(mechanism.support(mechanism.privatize(x, rng=rng)), math.exp(2.0), 1.0)
     right = np.mean((odds * theta).argmax(axis=1) == x)
-    told = mechanism.best_guess(theta)
-    assert abs(right - told) < 4 * math.sqrt(told * (1 - told) / n)
+    found = mechanism.best_guess(theta)
+    assert abs(right - found) < 4 * math.sqrt(found * (1 - found) / n)
 
 
 def test_without_a_table_it_is_the_bound():

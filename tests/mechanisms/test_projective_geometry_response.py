@@ -116,8 +116,8 @@ def test_the_default_order_has_the_smallest_error(k, epsilon, best):
     ],
 )
 def test_the_error_of_an_order_is_known_without_its_information_matrix(k, q, epsilon, tolerance):
-    told = geometry._even_error(k, epsilon, q, geometry._dimension(k, q))
-    assert told == pytest.approx(even_error(k, epsilon, q), rel=tolerance)
+    found = geometry._even_error(k, epsilon, q, geometry._dimension(k, q))
+    assert found == pytest.approx(even_error(k, epsilon, q), rel=tolerance)
 
 
 def test_devices_read_the_order_that_was_chosen():
@@ -129,9 +129,11 @@ def test_devices_read_the_order_that_was_chosen():
 
 
 def test_the_geometry_has_the_points_that_are_asked_for():
-    """The next one is taken if K is beyond the first, and told."""
-    told = [repr(ProjectiveGeometryResponse(k, math.log(2), 3)).rpartition("order=")[2] for k in (4, 5, 13, 14, 40, 41)]
-    assert told == [f"3, n_points={n})" for n in (4, 13, 13, 40, 40, 121)]
+    """The next one is taken if K is beyond the first, and shown."""
+    found = [
+        repr(ProjectiveGeometryResponse(k, math.log(2), 3)).rpartition("order=")[2] for k in (4, 5, 13, 14, 40, 41)
+    ]
+    assert found == [f"3, n_points={n})" for n in (4, 13, 13, 40, 40, 121)]
     assert [ProjectiveGeometryResponse(1000, epsilon).order for epsilon in (1e-3, 0.3, 0.7, 1.1, 2.0)] == [
         2,
         2,

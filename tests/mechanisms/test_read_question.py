@@ -57,20 +57,20 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "told"), REFUSED.values(), ids=REFUSED)
-def test_a_device_refuses(text, told):
-    with pytest.raises(ValueError, match=told):
+@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
+def test_a_device_refuses(text, message):
+    with pytest.raises(ValueError, match=message):
         ad.read_question(text, epsilon=1.0)
 
 
 def test_what_devices_would_refuse_is_not_published():
     labels = tuple(map(str, range(20_001)))
-    for mechanism, told in (
+    for mechanism, message in (
         (ad.SubsetSelection(20_001, 1.0), "categories must be .* 20,000 labels, got 20,001"),
         (ad.SetFamily([[x] for x in range(710)], [1] * 710, 1.0), "question must have at most 422 sets"),
     ):
         question = ad.mechanisms.PublishedQuestion(0, mechanism, labels[: mechanism.n_categories])
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             question.to_json()
     long = tuple(f"{x}{'n' * 400}" for x in range(3000))
     with refuses("question"):

@@ -63,10 +63,10 @@ def stranger(tmp_path, monkeypatch):
     """
     for name in ("stranger_module", "stranger_package"):
         (tmp_path / f"{name}.py").write_text(textwrap.dedent(source))
-    told = tmp_path / "stranger_package-1.0.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-package\nVersion: 1.0\n")
-    (told / "entry_points.txt").write_text("[adobest_pp.mechanisms]\nStranger = stranger_package:Stranger\n")
+    found = tmp_path / "stranger_package-1.0.dist-info"
+    found.mkdir()
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-package\nVersion: 1.0\n")
+    (found / "entry_points.txt").write_text("[adobest_pp.mechanisms]\nStranger = stranger_package:Stranger\n")
     monkeypatch.setattr(registry, "_OTHERS", {})
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -89,8 +89,8 @@ def read_netcdf(settings, path):
 
 def read_parquet(settings, path):
     table = table_of(ad.Responses.from_arrays(SRR(3, 1.0), [0, 1]))
-    ((key, told),) = table.schema.metadata.items()
-    metadata = {key: json.dumps(json.loads(told) | {"mechanism_settings": settings})}
+    ((key, found),) = table.schema.metadata.items()
+    metadata = {key: json.dumps(json.loads(found) | {"mechanism_settings": settings})}
     pq.write_table(table.replace_schema_metadata(metadata), path / "answers.parquet")
     ad.gather(path / "answers.parquet", progressbar=False)
 
@@ -99,8 +99,8 @@ def read_store(settings, path):
     ad.Responses.from_arrays(ad.SubsetSelection(40, 1.0), np.arange(11)[None]).to_parquet(path / "sets.parquet")
     ad.gather(path / "sets.parquet", store=path / "store", progressbar=False)
     (notes,) = [each for each in (path / "store").iterdir() if each.suffix == ".json"]
-    told = json.loads(notes.read_text())
-    notes.write_bytes(seal(told["content"] | {"mechanism_settings": settings}))  # a stranger can do that, too
+    content = json.loads(notes.read_text())
+    notes.write_bytes(seal(content["content"] | {"mechanism_settings": settings}))  # a stranger can do that, too
     Gathered.open(path / "store")
 
 

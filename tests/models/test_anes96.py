@@ -24,9 +24,9 @@ def test_intervals_of_private_answers_cover_the_coefficients_of_honest_ones():
     wider = (shown["upper"] - shown["lower"]) / (2 * 1.96 * reference["error"])
     assert float(wider.min()) > 1
     assert float(wider.max()) < 6
-    told = " ".join(PAGE.read_text(encoding="utf-8").split())
+    found = " ".join(PAGE.read_text(encoding="utf-8").split())
     assert (
         f"Of the {covered.size} honest coefficients (four terms, six contrasts), {int(covered.sum())} lie within"
-        in told
+        in found
     )
-    assert f"{round(float(wider.min()))} to {math.ceil(float(wider.max()))} times as wide" in told
+    assert f"{round(float(wider.min()))} to {math.ceil(float(wider.max()))} times as wide" in found

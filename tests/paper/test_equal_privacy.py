@@ -135,7 +135,7 @@ def test_the_hard_settings_and_each_utility_are_told_apart():
 
 
 def test_semi_adaptive_methods_are_compared_with_srr_by_alpha():
-    """α = 0.6 gains at ρ = 0.01, α = 0.2 loses at ρ = 1: told once for each K, ε and ρ, whatever κ is."""
+    """α = 0.6 gains at ρ = 0.01, α = 0.2 loses at ρ = 1: shown once for each K, ε and ρ, whatever κ is."""
 
     def error(cell):
         gains, loses = cell["method"] == "semi_adaptive_0.6", cell["method"] == "semi_adaptive_0.2"
@@ -148,9 +148,9 @@ def test_semi_adaptive_methods_are_compared_with_srr_by_alpha():
     gain = {key for key in found[PROVED].ratios if key[1] == "semi_adaptive_0.6" and key[0].rho == 0.01}
     assert pooled(found[PROVED], gain).middle == pytest.approx(-0.6, abs=0.02)
     text = section(main, None, main.assign(exact_tv=main.tv)).split("### Semi-adaptive against SRR")[1]
-    # Of 24 places without an effect four or more are told by chance in 1 of 300 studies; the seed is fixed.
-    for told, times in ((text, 2), ("".join(short_answer(main, None, None)), 1)):
-        counts = {a: re.findall(rf"α = {a} ahead in (\d) and behind in (\d) of 9", told) for a in (0.2, 0.6)}
+    # Of 24 places without an effect four or more are reported by chance in 1 of 300 studies; the seed is fixed.
+    for shown, times in ((text, 2), ("".join(short_answer(main, None, None)), 1)):
+        counts = {a: re.findall(rf"α = {a} ahead in (\d) and behind in (\d) of 9", shown) for a in (0.2, 0.6)}
         assert [len(found) for found in counts.values()] == [times, times]
         assert all(int(ahead) < 3 <= int(behind) < 6 for ahead, behind in counts[0.2])
         assert all(3 <= int(ahead) < 6 > int(behind) for ahead, behind in counts[0.6])
@@ -284,7 +284,7 @@ def test_srr_of_the_reference_is_matched_with_its_own_where_there_is_one():
 
 
 def test_all_sources_are_of_the_same_runs():
-    """Runs from the eleventh on have no advantage as proved: the sentence is about the first ten, which all have one."""
+    """Runs from the eleventh on have no advantage as proved: the sentence is about the first ten, which have one."""
     main = study(utilities_at(-0.2), runs=40, noise=0.01)
     chosen = np.isin(main.method.values, UTILITIES)
     main["tv"].values[np.ix_(chosen, np.arange(40) >= 10)] *= np.exp(0.2)

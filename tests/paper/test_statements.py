@@ -1,4 +1,4 @@
-"""Each statement of the paper comes out as it was planted: true, false, in part, or not to be told."""
+"""Each statement of the paper comes out as it was planted: true, false, in part, or undecided."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is drawn can be told apart without its color, and logarithmic axes have numbers."""
+"""What is drawn can be distinguished without its color, and logarithmic axes have numbers."""
 
 import matplotlib as mpl
 import pytest

@@ -17,7 +17,7 @@ import adobest_pp as ad
 from adobest_pp.poll.polls import OpenPoll, PollQuestion, create_poll
 from tests.poll.harness import answer, ask, join
 
-N = 20_000  # every client sends a number of its own, so that each answer can be told apart
+N = 20_000  # every client sends a number of its own, so that each answer can be recognized
 
 
 def start(path, port):

@@ -179,7 +179,7 @@ def test_designs_and_subsets_change_with_the_answers(path):
 
 
 @pytest.mark.parametrize(
-    ("questions", "options", "told"),
+    ("questions", "options", "message"),
     [
         ([], {}, "questions must be 1 to 50"),
         ([PollQuestion(" ", ["a", "b"])], {}, "text must be a question"),
@@ -193,8 +193,8 @@ def test_designs_and_subsets_change_with_the_answers(path):
         ([COLORS], {"each_person": "some"}, "each_person must be 'all' or 'one'"),
     ],
 )
-def test_what_is_no_poll_is_refused_and_leaves_nothing(path, questions, options, told):
-    with pytest.raises(ValueError, match=told):
+def test_what_is_no_poll_is_refused_and_leaves_nothing(path, questions, options, message):
+    with pytest.raises(ValueError, match=message):
         create_poll(path, questions, **options)
     assert list(path.parent.iterdir()) == []
 

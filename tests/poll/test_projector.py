@@ -70,9 +70,9 @@ def test_rounds_another_epsilon_and_exports(browser, tmp_path, problems, mechani
         page.locator("#epsilon").focus()
         page.keyboard.press("Home")
         page.locator("#replay").click()
-        told = page.locator("#simulated", has_text="ε = 0.25")
-        told.wait_for(timeout=60_000)
-        assert "Simulated: 24 people" in told.inner_text()
+        shown = page.locator("#simulated", has_text="ε = 0.25")
+        shown.wait_for(timeout=60_000)
+        assert "Simulated: 24 people" in shown.inner_text()
         assert page.locator("#triangle").is_hidden()
         for kind in ("nc", "parquet"):
             with page.expect_download() as waiting:

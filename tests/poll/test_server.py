@@ -316,8 +316,8 @@ def test_public_columns_come_with_the_answer(tmp_path):
         token, sent = join(server)["token"], {"question": 0, "number": 0, "answer": [1]}
         for wrong in (None, {}, {"region": "north"}, {"region": "east", "age": "old"}, {"region": ["north"], "age": 1}):
             assert refused(ask(server, "/answer", sent | {"token": token, "public": wrong}), [400])
-        told = {"region": "south", "age": "old", "name": "Ada"}
-        assert ask(server, "/answer", sent | {"token": token, "public": told}).status == 200
+        shown = {"region": "south", "age": "old", "name": "Ada"}
+        assert ask(server, "/answer", sent | {"token": token, "public": shown}).status == 200
     found = ad.Collection.open(tmp_path / "poll.db")
     assert found.public.answered == {"region": ["south"], "age": ["old"]}  # what was not asked for is not kept
     assert found.responses.answers.tolist() == [[1]]

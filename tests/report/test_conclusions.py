@@ -57,9 +57,9 @@ def test_a_tie_is_called_one(hostile_findings):
     theta[:, ::2, 0] += 0.01
     theta[:, 1::2, 1] += 0.01
     theta[..., 2:] = 0.19 / 6
-    told = conclusions(dataclasses.replace(hostile_findings, posterior=tied))[0]
-    assert "another may be larger" in told
-    assert "no other is larger is 0.500" in told
+    found = conclusions(dataclasses.replace(hostile_findings, posterior=tied))[0]
+    assert "another may be larger" in found
+    assert "no other is larger is 0.500" in found
 
 
 def test_divergences_are_told_and_nothing_is_recommended(hostile_findings):
@@ -126,21 +126,21 @@ def test_the_truth_is_counted_within_the_intervals(hostile_findings):
 def test_each_verdict_has_its_advice(hostile_findings, verdict, fault, advice):
     values = {"verdict": verdict, "fault": fault, "ess_bulk": 80.0, "r_hat": 1.4, "energy_p_value": 0.001}
     sentences = conclusions(changed(hostile_findings, **{name: ("sgld", value) for name, value in values.items()}))
-    (told,) = [sentence for sentence in sentences if sentence.startswith("SGLD with the paper's steps")]
-    assert advice in told
+    (found,) = [sentence for sentence in sentences if sentence.startswith("SGLD with the paper's steps")]
+    assert advice in found
 
 
 def test_a_sampler_that_is_not_at_the_posterior_is_told_why(hostile_findings):
-    (told,) = [s for s in conclusions(hostile_findings) if s.startswith("SGLD with the paper's steps")]
-    assert told.endswith(explanation_in_words(hostile_findings.explanations["sgld"], "It"))
+    (found,) = [s for s in conclusions(hostile_findings) if s.startswith("SGLD with the paper's steps")]
+    assert found.endswith(explanation_in_words(hostile_findings.explanations["sgld"], "It"))
     (right,) = [s for s in conclusions(hostile_findings) if s.startswith("SGLD with control variates")]
     assert right.endswith("is indistinguishable from NUTS here: its draws may be used as well.")
 
 
 def test_an_exact_sampler_is_not_told_to_be_wrong(hostile_findings):
     sentences = conclusions(changed(hostile_findings, verdict=("gibbs", "biased"), fault=("gibbs", "energy")))
-    (told,) = [sentence for sentence in sentences if sentence.startswith("Gibbs")]
-    assert "Both samplers are exact" in told
+    (found,) = [sentence for sentence in sentences if sentence.startswith("Gibbs")]
+    assert "Both samplers are exact" in found
 
 
 def test_without_a_reference_nothing_is_concluded(hostile_findings):

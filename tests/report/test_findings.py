@@ -13,9 +13,9 @@ from adobest_pp.samplers.checks import logger, without_warnings_of
 
 
 def test_every_stage_is_announced_once():
-    poll, told = simulated_poll(300), []
-    findings = grade_samplers(poll, draws=100, on_stage=told.append)
-    assert len(told) == len(set(told)) == n_stages(poll)
+    poll, found = simulated_poll(300), []
+    findings = grade_samplers(poll, draws=100, on_stage=found.append)
+    assert len(found) == len(set(found)) == n_stages(poll)
     assert findings.contraction["n"].values.tolist() == [75, 150, 300]
 
 
@@ -134,7 +134,7 @@ def test_the_samplers_of_a_poll_agree_whatever_was_asked_with(mechanism):
     [pytest.param("design", marks=pytest.mark.long), *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)],
 )
 def test_samplers_are_graded_whatever_was_asked_with(mechanism):
-    """With every mechanism NUTS is a reference, and SGLD with control variates is never told to be elsewhere."""
+    """With every mechanism NUTS is a reference, and SGLD with control variates is never said to be elsewhere."""
     findings = grade_samplers(simulated_poll(600, epsilon=2.0, mechanism=mechanism), draws=500)
     verdicts = dict(zip(findings.comparison["sampler"].values, findings.comparison["verdict"].values, strict=True))
     assert verdicts["nuts"] == Verdict.REFERENCE

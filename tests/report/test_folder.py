@@ -74,12 +74,12 @@ def test_the_estimate_is_that_of_the_draws(tags, hostile_findings):
         row = [visible(label), f"{100 * flat[:, i].mean():.1f} %", words[i]]
         row.append(f"{100 * due[i]:.0f} %")
         assert "".join([*row, f"{100 * hostile_findings.poll.truth[i]:.1f} %"]) in tags.text
-    told = summary(hostile_findings)["estimate"]
-    np.testing.assert_allclose([row["lower"] for row in told], low)
-    np.testing.assert_allclose([row["upper"] for row in told], high)
-    np.testing.assert_allclose([row["mean"] for row in told], flat.mean(axis=0))
-    np.testing.assert_allclose([row["privacy"] for row in told], due)
-    np.testing.assert_allclose([row["sample"] for row in told], 1 - due)
+    found = summary(hostile_findings)["estimate"]
+    np.testing.assert_allclose([row["lower"] for row in found], low)
+    np.testing.assert_allclose([row["upper"] for row in found], high)
+    np.testing.assert_allclose([row["mean"] for row in found], flat.mean(axis=0))
+    np.testing.assert_allclose([row["privacy"] for row in found], due)
+    np.testing.assert_allclose([row["sample"] for row in found], 1 - due)
     assert "of its width, due to privacy" in tags.text
 
 
@@ -156,18 +156,18 @@ def test_a_second_report_takes_the_place_of_the_first_if_asked_for(hostile_findi
 
 
 def test_the_summary_is_json_without_nan(hostile_findings):
-    told = json.loads(json.dumps(summary(hostile_findings), allow_nan=False))
-    assert [row["category"] for row in told["estimate"]] == list(HOSTILE)
-    assert (told["prior"], told["sampler_prior"], told["interval"], told["probability"]) == (
+    content = json.loads(json.dumps(summary(hostile_findings), allow_nan=False))
+    assert [row["category"] for row in content["estimate"]] == list(HOSTILE)
+    assert (content["prior"], content["sampler_prior"], content["interval"], content["probability"]) == (
         "learned",
         1,
         "covering",
         0.95,
     )
-    assert told["fit_p_value"] == hostile_findings.posterior.attrs["fit_p_value"]
-    assert told["samplers"]["nuts"]["energy_p_value"] is None  # the reference has none
+    assert content["fit_p_value"] == hostile_findings.posterior.attrs["fit_p_value"]
+    assert content["samplers"]["nuts"]["energy_p_value"] is None  # the reference has none
     row = hostile_findings.comparison.sel(sampler="sgld")
-    values = told["samplers"]["sgld"]
+    values = content["samplers"]["sgld"]
     assert values["verdict_in_words"] == verdict_in_words(row)
     assert [values["verdict"], values["fault"], values["r_hat"]] == [
         row[n].item() for n in ("verdict", "fault", "r_hat")
@@ -175,9 +175,9 @@ def test_the_summary_is_json_without_nan(hostile_findings):
     assert values["main_cause"] == hostile_findings.explanations["sgld"]["main_cause"].item()
     assert values["explanation_in_words"].startswith("SGLD does not sample the posterior: ")
     assert set(values["parts"]) == {"not_mixed", "gradient_noise", "discretization", "boundary", "rest"}
-    assert "main_cause" not in told["samplers"]["sgld_cv"]
-    assert told["samplers"]["nuts"]["verdict"] == "reference"
-    assert told["samplers"]["nuts"]["fault"] is None
+    assert "main_cause" not in content["samplers"]["sgld_cv"]
+    assert content["samplers"]["nuts"]["verdict"] == "reference"
+    assert content["samplers"]["nuts"]["fault"] is None
 
 
 def test_no_label_in_the_table_is_a_formula():

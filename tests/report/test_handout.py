@@ -36,13 +36,13 @@ def test_every_file_has_the_same_numbers_to_the_last_digit(table, folder):
     expected = as_table({QUESTION: table})
     with (folder / "estimate.csv").open(encoding="utf-8-sig", newline="") as handle:
         written = list(csv.DictReader(handle))
-    told = json.loads((folder / "estimate.json").read_text(encoding="utf-8"))["estimate"]
+    content = json.loads((folder / "estimate.json").read_text(encoding="utf-8"))["estimate"]
     rows = list(openpyxl.load_workbook(folder / "estimate.xlsx")["estimate"].iter_rows(values_only=True))
-    assert len(written) == len(told) == len(rows) - 1 == 3 * 3
+    assert len(written) == len(content) == len(rows) - 1 == 3 * 3
     for name in ("share", "lower", "upper", "direct"):
         values = expected[name].tolist()
         assert [float(row[name]) for row in written] == values
-        assert [row[name] for row in told] == values
+        assert [row[name] for row in content] == values
         assert [row[rows[0].index(name)] for row in rows[1:]] == values
 
 

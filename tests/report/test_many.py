@@ -77,16 +77,16 @@ def test_the_page_names_what_is_above_and_the_groups(findings, folder):
 
 
 def test_json_and_netcdf_have_the_same(findings, folder):
-    told = json.loads(json.dumps(summary(findings)))
+    content = json.loads(json.dumps(summary(findings)))
     listed, sure = intervals.largest(findings.posterior, MOST_LISTED), intervals.above(findings.posterior, 0.02)
-    assert [row["category"] for row in told["largest"]] == listed["category"].values.tolist()
-    assert told["largest"][0] == {name: listed[name].values[0].item() for name in told["largest"][0]}
-    assert {"belongs", "rank_lower", "rank_upper"} <= {*told["largest"][0]}
-    assert told["rest"]["upper"] == listed["rest_upper"].item()
-    assert told["above"]["threshold"] == 0.02
-    assert [row["category"] for row in told["above"]["categories"]] == sure["category"].values.tolist()
-    assert [row["group"] for row in told["groups"]] == ["<b>first</b>", "others"]
-    assert len(told["estimate"]) == K
+    assert [row["category"] for row in content["largest"]] == listed["category"].values.tolist()
+    assert content["largest"][0] == {name: listed[name].values[0].item() for name in content["largest"][0]}
+    assert {"belongs", "rank_lower", "rank_upper"} <= {*content["largest"][0]}
+    assert content["rest"]["upper"] == listed["rest_upper"].item()
+    assert content["above"]["threshold"] == 0.02
+    assert [row["category"] for row in content["above"]["categories"]] == sure["category"].values.tolist()
+    assert [row["group"] for row in content["groups"]] == ["<b>first</b>", "others"]
+    assert len(content["estimate"]) == K
     with xr.open_datatree(folder / "posterior.nc", engine="h5netcdf") as tree:
         np.testing.assert_array_equal(tree["largest/lower"], listed["lower"])
         assert {"above", "sums"} <= set(tree.children)

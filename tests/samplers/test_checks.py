@@ -98,15 +98,15 @@ def test_chains_that_agree_on_one_of_two_modes_are_reported(caplog):
 
 @pytest.mark.parametrize("visits", [True, False])
 def test_a_mode_with_a_tenth_of_the_posterior_is_not_missed_in_silence(visits):
-    """Draws that never go to the other vertex are told; independent ones are not, but for 1 run in 8000."""
+    """Draws that never go to the other vertex are reported; independent ones are not, but for 1 run in 8000."""
     responses, rho = two(2, 0), 0.01
     assert 0.1 < probabilities(responses, rho, 0)[0] < 0.12
     grid = ad.likelihood.grid_posterior(responses, rho, 1000)
     masses = grid.mass * (visits | (grid.theta[:, 0] >= EMPTY))
     theta = np.random.default_rng(1).choice(grid.theta[:, 0], size=400, p=masses / masses.sum())
     draws = np.stack([theta, 1 - theta], axis=1).reshape(4, 100, 2)
-    told = checks._warn_of_modes(draws, np.full((400, 2), rho), responses.evidence(), NAMES[:2], "sgld_cv")
-    assert told is not visits
+    warned = checks._warn_of_modes(draws, np.full((400, 2), rho), responses.evidence(), NAMES[:2], "sgld_cv")
+    assert warned is not visits
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -149,9 +149,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("value", "told"), BAD.values(), ids=BAD)
-def test_what_is_no_draws_of_theta_is_refused_by_name(value, told):
-    with pytest.raises(RuntimeError, match=f"sampler 'mine' {told}"):
+@pytest.mark.parametrize(("value", "message"), BAD.values(), ids=BAD)
+def test_what_is_no_draws_of_theta_is_refused_by_name(value, message):
+    with pytest.raises(RuntimeError, match=f"sampler 'mine' {message}"):
         ad.sample(responses(), returning(value), **SIZES)
 
 
@@ -180,7 +180,7 @@ def test_an_error_in_the_third_chain_names_the_sampler():
 
 
 @pytest.mark.parametrize(
-    ("sampler", "told"),
+    ("sampler", "message"),
     [
         ("none", "sampler must be one of 'nuts', 'gibbs', 'sgld', 'sgld_cv'.* got 'none'"),
         (3, "sampler must be one of .* got 3"),
@@ -188,8 +188,8 @@ def test_an_error_in_the_third_chain_names_the_sampler():
         (dict, "sampler must be a function or a PyMC step class, got"),
     ],
 )
-def test_what_is_no_sampler_is_refused(sampler, told):
-    with pytest.raises(ValueError, match=told):
+def test_what_is_no_sampler_is_refused(sampler, message):
+    with pytest.raises(ValueError, match=message):
         ad.sample(responses(), sampler, **SIZES)
 
 

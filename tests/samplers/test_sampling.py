@@ -207,7 +207,7 @@ def test_refuses_what_is_not_responses():
 
 
 @pytest.mark.parametrize(
-    ("attributes", "told"),
+    ("attributes", "message"),
     [
         ({}, "attributes must be those of a tree from `sample`, got none named sampler, prior"),
         ([], "attributes must be"),
@@ -223,11 +223,11 @@ def test_refuses_what_is_not_responses():
         ({"sampler_settings": '{"schedule": 1, "gradient": ["mine"]}'}, "gradient must be registered"),
     ],
 )
-def test_recorded_arguments_of_something_else_are_refused(attributes, told):
+def test_recorded_arguments_of_something_else_are_refused(attributes, message):
     if attributes:
         names = ("sampler", "prior_concentration", "draws", "tune", "chains", "random_seed")
         attributes = dict.fromkeys(names, 1) | {"sampler": "sgld"} | attributes
-    with pytest.raises(ValueError, match=told) as raised:
+    with pytest.raises(ValueError, match=message) as raised:
         recorded_arguments(attributes)
     assert type(raised.value) is ValueError
 

@@ -150,7 +150,7 @@ def test_too_narrow_draws_are_found_and_others_are_not():
 
 
 def test_a_share_beside_empty_ones_may_be_narrower_than_its_information():
-    """θ ≤ 1 ends the posterior; and where only one category is held, nothing is told."""
+    """θ ≤ 1 ends the posterior; and where only one category is held, there is no warning."""
     draws = np.random.default_rng(0).dirichlet([1000.0, 0.01, 0.01], size=500)
     assert not width_check(draws, np.full(3, 0.01), np.diag([1000.0, 1000.0, 1000.0])).any()
 

@@ -42,8 +42,8 @@ def median_error(epsilon, rho, n_runs=RUNS, **options):
 def test_medians_lie_within_the_spread_of_the_authors_runs():
     """Two criteria, whose false alarms were found by taking both samples, 30 runs and 10, from 300 runs of ours.
 
-    Each median of ours lies within their quartiles, widened on both sides by 1.5 times their distance, as outliers are
-    told in a box plot: false alarm 1.7 % over all six. The logarithms of the ratios of the medians, averaged over the
+    Each median of ours lies within their quartiles, widened on both sides by 1.5 times their distance, as for outliers
+    in a box plot: false alarm 1.7 % over all six. The logarithms of the ratios of the medians, averaged over the
     six (standard deviation 0.045), are within 0.15 of 0: false alarm 0.1 %.
     """
     ours = {case: median_error(*case, schedule=ad.ConstantSteps(0.5 / T)) for case in THEIR_QUARTILES}

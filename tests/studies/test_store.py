@@ -51,8 +51,8 @@ def test_reading_a_store_imports_nothing(made, path, tmp_path, monkeypatch):
     """The function of a run is imported by those who run the study, not by those who look at it."""
     with StudyStore(path, made) as store:
         store.commit(1, [outcome(made, 2, 10.0)])
-    told = made.to_dict() | {"run": "stranger:run", "settings": {"mechanism": "stranger:Class"}}
-    forge(path, study=json.dumps(told), sources=json.dumps({"stranger": "0"}))
+    settings = made.to_dict() | {"run": "stranger:run", "settings": {"mechanism": "stranger:Class"}}
+    forge(path, study=json.dumps(settings), sources=json.dumps({"stranger": "0"}))
     (tmp_path / "stranger.py").write_text("raise AssertionError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     assert study_status(path).damaged == 1  # its checksum is over the settings, too
@@ -129,8 +129,8 @@ def test_a_partly_finished_study_has_all_its_labels(made, path):
     assert {"numpy", "numba", "python"} <= made_with.keys()
     assert "adobest_pp.adaptive.loop" in json.loads(dataset.attrs["sources"])
     with closing(sqlite3.connect(path)) as connection:
-        told = connection.execute("SELECT cell, run, body ->> 'tv' FROM runs WHERE body ->> 'error' = ''").fetchall()
-    assert told == [(1, 0, 20.0), (1, 2, 10.0)]
+        found = connection.execute("SELECT cell, run, body ->> 'tv' FROM runs WHERE body ->> 'error' = ''").fetchall()
+    assert found == [(1, 0, 20.0), (1, 2, 10.0)]
 
 
 def test_numbers_are_kept_to_the_last_bit(path):

@@ -143,10 +143,10 @@ def test_the_same_people_answer_in_every_wave_within_their_budget(tmp_path):
 def _refused(survey, people, wave, reason):
     with pytest.raises((ValueError, OSError), match=reason) as info:
         collect_wave(survey, people, wave, progressbar=False)
-    told = str(info.value)
-    assert "\n" not in told
-    assert not any(label in told for labels in LABELS.values() for label in labels if len(label) > 4)
-    return told
+    message = str(info.value)
+    assert "\n" not in message
+    assert not any(label in message for labels in LABELS.values() for label in labels if len(label) > 4)
+    return message
 
 
 def test_bad_files_are_refused_in_one_sentence_before_anybody_is_asked(survey, tmp_path):

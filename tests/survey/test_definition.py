@@ -1,4 +1,4 @@
-"""survey.toml: what it may say, and that a mistake is told with its line."""
+"""survey.toml: what it may say, and that an error has the line of the mistake."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def line(text, part):
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "at", "told"),
+    ("before", "after", "at", "expected"),
     [
         ("epsilon = 2.0", 'epsilon = "2"', "epsilon", "budget.epsilon must be a valid number, got '2'"),
         ("epsilon = 2.0", "epsilon = 31.0", "epsilon", "budget.epsilon must be less than or equal to 30, got 31"),
@@ -73,12 +73,12 @@ def line(text, part):
         ('waves = ["2026"', 'waves = ["2027"', "waves", "waves must be different names"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(path, before, after, at, told):
+def test_a_mistake_is_told_with_its_line(path, before, after, at, expected):
     assert EXAMPLE.count(before) == 1
     path.write_text(EXAMPLE.replace(before, after), encoding="utf-8")
     with pytest.raises(ValueError, match=r"survey\.toml, line \d+: ") as info:
         read_survey(path)
-    assert told in str(info.value)
+    assert expected in str(info.value)
     assert f"line {line(0, at)}: " in str(info.value)
     assert "\n" not in str(info.value)
 
@@ -196,7 +196,7 @@ MEMOIZED = EXAMPLE.replace("# wave_epsilon", "wave_epsilon").replace("same = fal
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         ("same = true", "same = false", "must come with people.same = true and several waves"),
         ("wave_epsilon = 1.0", "wave_epsilon = 2.0", "must be below budget.epsilon, 2, got 2"),
@@ -204,12 +204,12 @@ MEMOIZED = EXAMPLE.replace("# wave_epsilon", "wave_epsilon").replace("same = fal
         ('name = "drink_drive"', 'name = "drink_drive"\nmechanism = "rrrr"', "or the mechanism of 'drink_drive'"),
     ],
 )
-def test_memoized_waves_that_cannot_be_are_refused_at_their_line(path, before, after, told):
+def test_memoized_waves_that_cannot_be_are_refused_at_their_line(path, before, after, expected):
     path.write_text(MEMOIZED.replace(before, after), encoding="utf-8")
     at = next(i for i, each in enumerate(MEMOIZED.splitlines(), start=1) if each.startswith("wave_epsilon"))
     with pytest.raises(ValueError, match=f"line {at}: budget.wave_epsilon ") as info:
         read_survey(path)
-    assert told in str(info.value)
+    assert expected in str(info.value)
 
 
 def test_memoized_budgets_are_for_all_waves_and_for_one(path, capsys):
@@ -218,6 +218,8 @@ def test_memoized_budgets_are_for_all_waves_and_for_one(path, capsys):
     way = spending(survey).spending
     assert (way.person_epsilon, way.epsilon * way.questions_each) == (2.0, 1.0)
     assert epsilon_of_changes(survey, way, 0) == 2.0 < epsilon_of_changes(survey, way, 1)
-    told = " ".join(run_here(capsys, "survey", "check", path).stdout.split())
-    assert "memoized: ε = 2 bounds what all waves together tell, and ε = 1 what one wave alone tells" in told
-    assert f"differ in one wave, all waves together tell at most ε = {epsilon_of_changes(survey, way, 1):.3g}" in told
+    printed = " ".join(run_here(capsys, "survey", "check", path).stdout.split())
+    assert "memoized: ε = 2 bounds what all waves together tell, and ε = 1 what one wave alone tells" in printed
+    assert (
+        f"differ in one wave, all waves together tell at most ε = {epsilon_of_changes(survey, way, 1):.3g}" in printed
+    )

@@ -168,10 +168,10 @@ def test_a_value_in_no_bin_is_refused_without_showing_it(survey, tmp_path, value
     people = write_people(tmp_path / "people.csv", [person(), person(drinks="n/a"), person(drinks=value)])
     with pytest.raises(ValueError, match="question 'drinks': column 'drinks' must hold numbers from 0 to 50") as info:
         collect_wave(survey, people, progressbar=False)
-    told = str(info.value)
-    assert "not that of person 3 (it is not shown)" in told
-    assert value not in told.replace("missing", "").replace("means", "")
-    assert "\n" not in told
+    message = str(info.value)
+    assert "not that of person 3 (it is not shown)" in message
+    assert value not in message.replace("missing", "").replace("means", "")
+    assert "\n" not in message
     assert info.value.__cause__ is None
     assert not (tmp_path / "survey-answers").exists()
 

@@ -198,8 +198,8 @@ def test_a_survey_goes_from_its_file_to_the_report_by_commands_alone(tmp_path, c
     done = run_here(capsys, "survey", "estimate", tmp_path / "survey.toml", "--out", tmp_path / "again")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "again" / "estimates.json").read_bytes() == before
-    told = " ".join(done.stdout.split())
-    assert "About cannabis?" in told
+    printed = " ".join(done.stdout.split())
+    assert "About cannabis?" in printed
     # x is in no file but that of the people.
     for path in [*report.rglob("*"), *(tmp_path / "survey-answers").rglob("*")]:
         if path.is_file():

@@ -1,4 +1,4 @@
-"""The three causes are told apart where they are planted, and the shipped page is that of the shipped runs."""
+"""The three causes are found where they are planted, and the shipped page is that of the shipped runs."""
 
 import numpy as np
 import pytest

@@ -294,13 +294,13 @@ def talkative(text):
 
 # A process that already holds much is out of memory before it is measured: that is found as well.
 @pytest.mark.parametrize(
-    ("read", "told"), [(hungry, "answered in |MemoryError|no memory"), (raw, "OverflowError"), (talkative, "a")]
+    ("read", "expected"), [(hungry, "answered in |MemoryError|no memory"), (raw, "OverflowError"), (talkative, "a")]
 )
-def test_a_reader_that_takes_too_much_or_fails_otherwise_is_found(read, told, capsys):
+def test_a_reader_that_takes_too_much_or_fails_otherwise_is_found(read, expected, capsys):
     hostile = hostile_questions.Hostile("planted", "", read)
     found = hostile_questions.attempt(hostile)
     assert found.outcome == "wrong"
-    assert re.search(told, found.said)
+    assert re.search(expected, found.said)
     assert failing(hostile_questions.report([hostile], [found], quick=True)) == {"hostile"}
     assert "wrong: 'planted'" in capsys.readouterr().out
 
