@@ -163,7 +163,7 @@ def test_fisher_falls_to_minus_infinity_as_kappa_approaches_one():
     assert values[-1] < -1e28
 
 
-# ---- slips named in section 6 of docs/math.md
+# ---- slips named in docs/explanation/slips.md
 def test_slip_u1_does_not_depend_on_which_category_is_labelled_last():
     theta, mechanism = np.array([0.1, 0.2, 0.7]), ad.RRRR(3, 1.0, 0.8)
     matrix = mechanism.transition_matrix([2])
