@@ -151,11 +151,11 @@ def test_the_page_of_intervals_says_what_was_found():
         assert f"{100 * mean:.1f} % on average" in plain
         assert "3,900" in plain
     found = program.finding("adaptive").figures
-    sentence = f"{found['cells']:.0f} shares of 12 settings were held in {100 * found['least']:.0f} to 100 %"
+    sentence = f"{found['cells']:.0f} shares in 12 settings contained them in {100 * found['least']:.0f} to 100 %"
     assert sentence in " ".join(written.split())
     assert f"in {100 * found['mean']:.0f} % on average" in " ".join(written.split())
     two = program.finding("two").figures
-    assert f"holds it in {100 * two['learned']:.0f} % of\ncollections" in written
+    assert f"contains it in {100 * two['learned']:.0f} % of collections" in " ".join(written.split())
     assert f"Under the flat prior the coverage is {100 * two['flat']:.0f} %" in written
 
 
