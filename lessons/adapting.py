@@ -153,14 +153,14 @@ PARTS = [
         """
         ## When people are few
 
-        With few people another thing counts: not to spread the noise over categories that are nearly empty. The paper's
-        algorithm draws one θ from the posterior after each answer, chooses S as if that θ were the truth, and asks the
-        next person. That is **Thompson sampling**: while the posterior is wide the questions vary, and they settle as
-        it narrows.
+        With few people something else matters: the noise should not be spread over categories that are nearly empty.
+        The paper's algorithm draws one θ from the posterior after each answer, chooses S as if that θ were the truth,
+        and asks the next person. That is **Thompson sampling**: while the posterior is wide the questions vary, and
+        they settle as it narrows.
 
         A simpler rule, **semi-adaptive**, takes the most common categories until they hold a share α of the people, and
-        spends all of ε inside S (κ = 1). Now ten categories, 5,000 people, and a population that is uneven, but not
-        extremely so.
+        spends all of ε inside S (κ = 1). Now take ten categories, 5,000 people, and a population that is uneven, but
+        not extremely so.
         """,
         slide="## When people are few\n\n**Thompson sampling**: draw θ, choose S as if it were true, ask, repeat.",
     ),
@@ -191,7 +191,7 @@ PARTS = [
             These are errors ½Σ|θ̂ − θ| of a study of this package, at equal, true ε and with exact inference (`python
             -m validation.mechanisms`; ten categories, 5,000 people; medians with 95 % intervals).
 
-            - **Nearly everybody alike (ρ = 0.01)**: every bet on a subset pays (`fisher` leaves S empty). `honest` has
+            - **Nearly everybody alike (ρ = 0.01)**: every bet on a subset pays (`fisher` makes none). `honest` has
               {} times the error of randomized response, α = 0.9 has {} times.
             - **Uneven (ρ = 0.1)**: the rule must suit θ. α = 0.9 has {} times the error, `honest` {} times, and α = 0.2
               even {} times.

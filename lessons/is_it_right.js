@@ -98,7 +98,7 @@ const pictures = {
     },
     say({ covered, estimates }, { assumed }) {
       const how = assumed > EPSILON ? "Estimates are pulled towards one half" : assumed < EPSILON ? "Estimates are pushed outwards" : "Estimates follow the truth";
-      return `Assuming ε = ${assumed}, a 95 % interval holds the truth in ${percent(covered)} of cases. ${how}: a true share of 70 % is estimated as ${percent(estimates[7])}.`;
+      return `Assuming ε = ${assumed}, a 95 % interval contains the truth in ${percent(covered)} of cases. ${how}: a true share of 70 % is estimated as ${percent(estimates[7])}.`;
     },
   },
 };

@@ -153,10 +153,10 @@ PARTS = [
         """
         ## And if the model is wrong?
 
-        A sampler can be perfect and the *model* wrong. Simulate: draw a truth, let 300 people answer,
-        compute the posterior, and note the **rank** of the truth: which share of the posterior lies below it? If
-        everything is right, all ranks are equally likely. And a 95 % interval holds the truth in 95 % of cases. This is
-        called **calibration**.
+        A sampler can be perfect and the *model* wrong. To find out, simulate: draw a truth, let 300 people answer,
+        compute the posterior, and note the **rank** of the truth: how much of the posterior lies below it? If
+        everything is right, all ranks are equally likely, and a 95 % interval contains the truth in 95 % of cases. This
+        is called **calibration**.
         """,
         slide="## And if the model is wrong?\n\nSimulate a truth, answers, a posterior. Where does the truth fall "
         "in it?",
@@ -184,8 +184,8 @@ PARTS = [
     Prose(
         state(
             """
-            With the right ε, 95 % intervals hold the truth in {} % of cases. If the analyst assumes ε = 2, they hold it
-            in {} %; if the analyst assumes ε = 0.5, in {} %.
+            With the right ε, 95 % intervals contain the truth in {} % of cases. If the analyst assumes ε = 2, they
+            contain it in {} %; if the analyst assumes ε = 0.5, in {} %.
 
             Both mistakes pile the ranks up at the ends, for opposite reasons. **Assumed too large**: the analyst
             corrects too little for the noise, and estimates are pulled towards one half. A true share of 90 % is

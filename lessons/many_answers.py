@@ -144,7 +144,7 @@ PARTS = [
         """
         ## How sure can you be?
 
-        “Probably near 30 %” is not enough. Ask of every θ how well it explains what you heard. That is the
+        “Probably near 30 %” is not enough. For every θ, ask how well it explains what you heard. The result is the
         **posterior**: how plausible each θ is, given the answers, if all were equally plausible before. Its middle 95 %
         is an **interval**. The more answers, the narrower it gets.
         """,
@@ -191,7 +191,7 @@ PARTS = [
     Notes(
         """
         Begin with 10 people and raise their number slowly. Let the class say where the truth is before you reveal it.
-        Then another class: the funnel wobbles, and nearly always holds the dashed line. Then halve ε.
+        Then another class: the funnel wobbles, and nearly always contains the dashed line. Then halve ε.
         """,
         10,
     ),
@@ -202,8 +202,8 @@ PARTS = [
             But nothing stops it from closing. With four times as many people it is {} times as wide. So privacy costs
             people, not truth.
 
-            Try another class: the funnel wobbles, and nearly always holds the dashed line. Of all {} intervals that the
-            sliders can show, {} % miss it. An interval of 95 % may.
+            Try another class: the funnel wobbles, and nearly always contains the dashed line. Of all {} intervals that
+            the sliders can show, {} % miss it. About one in twenty 95 % intervals may.
             """,
             ("2.3", width(1, 1000) / width(HONEST, 1000)),
             ("0.50", width(1, 40_000) / width(1, 10_000)),
@@ -294,7 +294,7 @@ PARTS = [
     Prose(
         """
         **In the package:** `ad.Responses` holds the answers, never the truth. `ad.sample(responses, "nuts")` draws from
-        this posterior for any number of categories, and `ad.intervals.summary` gives intervals that cover whatever the truth.
+        this posterior for any number of categories. The intervals of `ad.intervals.summary` cover whatever the shares are.
         """
     ),
 ]

@@ -66,7 +66,7 @@ PARTS = [
 
             Flip a coin where only you can see it. **Heads:** say the truth. **Tails:** flip again, and say *yes* for heads,
             *no* for tails. Whatever you say, you can claim that the coin said it. This is **randomized response**. Your own
-            device does it before anything is sent, so you need to trust nobody.
+            device does it before anything is sent, so you need not trust anybody.
 
             Your answer is the truth with probability {}: half of the time you are honest, and half of the rest the coin
             happens to be right.

@@ -155,9 +155,9 @@ A device has three categories and three answers. Columns are truths, rows are an
 | answer 3 | 0.2 | 0.2 | 0.4 |
 
 1. Which answer reveals most, and what is the privacy loss?
-2. You believe with 20 % that a person has A, and with 80 % that it is B. You hear answer 1. What do you believe now?
-3. You believe with 20 % that it is A, with 80 % that it is C, and hear answer 1. Why do your odds change less than the
-   loss allows?
+2. You believe that a person has A with probability 20 % and B with 80 %. You hear answer 1. What do you believe now?
+3. You believe that a person has A with probability 20 % and C with 80 %. You hear answer 1. Why do your odds change
+   less than the loss allows?
 """,
         (
             state(
@@ -240,7 +240,7 @@ of ± 2 percentage points.
 
 1. How many people do you need without privacy?
 2. How many with ε = 1?
-3. How many with ε = 0.5? Is the rule “half of ε costs four times the people” right here?
+3. How many with ε = 0.5? Is the rule “half the ε costs four times the people” right here?
 4. You have 5,000 people. How wide is your interval at ε = 1?
 """,
         (
@@ -297,8 +297,7 @@ A yes/no device also sends “no answer” at times. Columns are truths, rows ar
 3. Suggest a device that refuses in 10 % of cases and has the loss that the maker claimed.
 """,
         (
-            "**1.** That nothing came is an answer, too. “No answer” never comes from a person with *yes*: the "
-            "loss is infinite.",
+            "**1.** Refusing is an answer, too. “No answer” never comes from a person with *yes*: the loss is infinite.",
             state("(The maker's number is {}.)", ("0.85", math.log(0.7 / 0.3))),
             "**2.** The largest ratio is now that of “no answer”, 0.10/0.02 = 5.",
             state("The loss is {}.", ("1.61", ad.privacy_loss(MENDED))),
@@ -399,7 +398,7 @@ Four chains have five draws each:
             state("B = {}, the variance of the four means.", ("4.0", np.mean(CHAINS, axis=1).var(ddof=1))),
             state("R-hat ≈ {}: the chains do not agree. Chain 3 is elsewhere.", ("2.19", classic_r_hat(CHAINS))),
             state("**2.** R-hat = {}.", ("0.89", classic_r_hat([CHAINS[0], CHAINS[1], CHAINS[3]]))),
-            "No: to drop the chain that disagrees hides the problem. Chain 3 may be the one that found a second "
+            "No: dropping the chain that disagrees hides the problem. Chain 3 may be the one that found a second "
             "mode. Run longer, from other starts.",
             state(
                 "**3.** The sum is {}, far above 16.9: the ranks are not uniform.",
@@ -453,7 +452,7 @@ Say *true* or *false*, with a reason of one sentence.
                 "For K = 2 that is {} %, and for larger K less.", ("73", 100 * ad.SRR(2, 1.0).transition_matrix()[0, 0])
             ),
             "**3.** False: nothing that is computed from the answers alone depends on the truth in any other way.",
-            "**4.** True, if a person with *yes* can give it: the ratio has a zero below the line.",
+            "**4.** True, if a person with *yes* can give it: the ratio has the denominator zero.",
         ),
         after=1,
         points=8,
@@ -465,7 +464,7 @@ A person answers truthfully with probability 0.6. Otherwise a fair coin says *ye
 
 1. Write down the table of P(answer | truth).
 2. What is ε?
-3. You believed with 5 % that the truth is *yes*, and hear *yes*. What do you believe now?
+3. You believed that the truth is *yes* with probability 5 %, and hear *yes*. What do you believe now?
 """,
         (
             "**1.** P(yes | yes) = 0.6 + 0.2 = 0.8, P(yes | no) = 0.2; the other row has the same numbers, exchanged.",
@@ -607,8 +606,8 @@ with ε = 1.
         "An improvement that leaks",
         """
 Randomized response with two categories: an answer is true with probability ¾, freshly drawn every week. A programmer
-finds it odd that many people give the same answer twice. If the second answer would repeat the first, the device now
-draws the second one again, once.
+finds it odd that many people give the same answer twice. So if the second answer would repeat the first, the device now
+draws it once more.
 
 1. What is the promised loss of two answers?
 2. A person's truth is *yes*. What is the probability of *yes* twice? What is it for a person with *no*?
@@ -642,7 +641,7 @@ NUTS.
 
 1. Which one do you use, and what do you do about its weakness?
 2. What is wrong with P? Which of the first two columns finds it?
-3. The posterior is normal. How often does the 95 % interval of a sampler with sd 0.5 hold the truth? And one with sd
+3. The posterior is normal. How often does the 95 % interval of a sampler with sd 0.5 contain the truth? And one with sd
    1.9?
 4. Draw the histogram of ranks that you expect for a sampler with sd 0.5.
 """,

@@ -68,12 +68,12 @@ PARTS = [
     Prose(
         """
         With two or three categories we can compute how plausible every θ is. With twenty we cannot. So we **draw** from
-        the posterior: a few hundred θ that are spread as the posterior is.
+        the posterior: a few hundred values of θ that are distributed like the posterior.
 
         - **NUTS** follows the gradient of the log-posterior, and corrects every move. It is exact.
         - **Gibbs** draws everybody's true category given θ, then θ given the categories, and so on. It is exact, too.
-        - **SGLD** looks at a *batch* of answers only. It moves by half a step times its estimate of the gradient, and
-          adds noise. Nothing is corrected. That is cheap, and the paper behind this course uses it.
+        - **SGLD** looks only at a *batch* of answers. It moves by half a step times its estimate of the gradient, and
+          adds noise. It corrects nothing. That is cheap, and the paper behind this course uses it.
         """,
         slide="**Draw from the posterior.** NUTS and Gibbs are exact. SGLD looks at a *batch* of answers, and "
         "corrects nothing.",

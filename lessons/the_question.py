@@ -128,7 +128,7 @@ PARTS = [
         slide="## Answer with a set\n\n*Mine is probably among these.*",
     ),
     Prediction(
-        "50 options, ε = 1. Which size of the sets needs the fewest people?",
+        "50 options, ε = 1. Which set size needs the fewest people?",
         {
             "1: a small set says more.": "A set of one is randomized response. It is precise, but nearly always wrong.",
             "13: about a quarter of the options.": "Such a set contains the truth in about half of the cases. It balances being right and being precise.",
@@ -194,7 +194,7 @@ PARTS = [
             "`min(range(1, k), key=people)` returns the d with the smallest `people(d)`.",
         ],
         twin=Numeric(
-            "20 options, ε = 1. Which size of the sets needs the fewest people? Compute (d·e + 20 − d)²/(d · (20 "
+            "20 options, ε = 1. Which set size needs the fewest people? Compute (d·e + 20 − d)²/(d · (20 "
             "− d)) for d near 20/(e + 1).",
             ("5", best_size(20, 1)),
             0.4,

@@ -126,7 +126,7 @@ PARTS = [
             With ε = 1 known, the interval of the share is {} to {} %. With ε unknown it is {} to {} %, and **more
             people do not help**: they make the band thinner, not shorter.
 
-            One thing the answers do tell. If ε were tiny, nearly half of all answers would be *yes*, whatever the
+            But the answers do tell one thing. If ε were tiny, nearly half of all answers would be *yes*, whatever the
             truth. Only {} % are. So ε is at least ln({}/{}) ≈ {}. Answers bound ε from below, never from above: they
             cannot show that a device is private.
             """,
@@ -183,7 +183,7 @@ PARTS = [
 
             If each person was asked a different question, there is one such table for each: a **transition tensor**.
             `ad.model.transition_rows` keeps only the row of each person's answer. It is slower than `PrivateResponse`,
-            and it can do what that cannot: an unknown ε, κ or ε₂.
+            but ε, κ or ε₂ may be unknown.
             """,
             ("14", 100 * unknown(10_000, 100)["unknown_interval"][0]),
             ("35", 100 * unknown(10_000, 100)["unknown_interval"][1]),

@@ -121,10 +121,10 @@ TWIN = np.array([[0.6, 0.3, 0.2], [0.2, 0.5, 0.2], [0.2, 0.2, 0.6]])
 PARTS = [
     Prose(
         """
-In lesson 1 the largest ratio in a row of the table was e<sup>ε</sup>. Turn that around: **whoever promises ε makes a
-statement about one table of numbers.** So nobody has to trust it. Compute the table, look along each row for the
-largest and the smallest number, and take the logarithm of their ratio. The largest one of all rows is the **privacy
-loss**. The promise holds if it is at most ε.
+In lesson 1 the largest ratio in a row of the table was e<sup>ε</sup>. Turn that around: **a promise of ε is a statement
+about one table of numbers.** So nobody has to trust it. Compute the table, look along each row for the largest and the
+smallest number, and take the logarithm of their ratio. The largest of these logarithms is the **privacy loss**. The
+promise holds if the loss is at most ε.
 
 A device may also answer with a *set*. Four categories, sets of two: the device draws a set that contains the truth more
 often than not, and tells the collector only the set.
@@ -166,11 +166,11 @@ often than not, and tells the collector only the set.
             """
 Go through the menu. **Two of the five mechanisms break their promise.** Find them before you read on.
 
-**The truth first.** At ε = 1 whoever guesses the first item of the list is right in {} % of cases. From a sorted set
-the best guess is right in {} %. And the second item is never the truth. This is not made up for the lesson: in the
-library multi-freq-ldpy the function `SS_Client` returns an array with the true category in front
-(hharcolezi/multi-freq-ldpy, commit fd04aef, `SS.py`, line 39). Its aggregator only counts members, so it does not
-notice. A collector who keeps the arrays does.
+**The truth first.** At ε = 1 the first item of the list is the truth in {} % of cases. From a sorted set the best guess
+is right in {} %. And the second item is never the truth. This is not made up for the lesson: in the library
+multi-freq-ldpy the function `SS_Client` returns an array with the true category in front (hharcolezi/multi-freq-ldpy,
+commit fd04aef, `SS.py`, line 39). Its aggregator only counts members, so the order plays no part there. But a collector
+who keeps the arrays can read it.
 
 **A missing logarithm.** RRRR is the mechanism of the paper behind this course; lesson 9 explains it, and here you need
 only its table. The paper proves that it keeps ε, and it does. The authors' program leaves out a logarithm
@@ -196,7 +196,7 @@ where 1 is promised, and {} where 5 is promised.
         state(
             "At ε = 1 the programmed RRRR of the picture loses {}. You do not see its code, so you experiment: "
             "100 calls for each of the two "
-            "worst truths, and a test at the 5 % level. How often does it notice?",
+            "worst truths, and a test at the 5 % level. How often does the test find it?",
             ("1.28", audited(PROGRAMMED, 1)["loss"]),
         ),
         {
@@ -210,8 +210,8 @@ where 1 is promised, and {} where 5 is promised.
     Prose(
         state(
             """
-With 100 calls for each truth the test finds it in {} % of cases, with 1,000 calls in {} %. An audit needs no calls at
-all. It needs the table, so ask for it, and for the code that draws from it.
+With 100 calls for each truth the test finds the excess in {} % of cases, with 1,000 calls in {} %. An audit needs no
+calls at all. It needs the table, so ask for the table, and for the code that draws from it.
 """,
             ("21", power(100)),
             ("91", power(1000)),

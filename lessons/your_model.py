@@ -141,7 +141,7 @@ PARTS = [
         {
             "It becomes narrower.": "The islands borrow from the others, the more these agree among themselves.",
             "It becomes wider: four more regions, more noise.": "The others' answers are evidence about the islands, not noise.",
-            "Nothing: the islands' answers are what they are.": "That is the interval of the islands alone. The model knows more.",
+            "Nothing: the islands' answers are what they are.": "That is the interval of the islands alone. The model uses more.",
         },
         "It becomes narrower.",
         proof=regions(1, 10_000)["narrower"][-1] < 0.7,

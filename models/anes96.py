@@ -1,9 +1,10 @@
-"""Party identification on age, education and income, from private answers, beside what honest answers give.
+"""Party identification by age, education and income: a regression on private answers, and the one on honest answers.
 
-Use it to see what a regression loses by privacy. The 944 people of the American National Election Study of 1996 that
-come with statsmodels said which of seven steps from strong Democrat to strong Republican they are. Here each of them
-answers by SRR with ε = 2 instead, and `regression.py` is fitted to these answers alone. The maximum-likelihood
-coefficients of the honest answers should lie within its 95 % intervals. The data are public, so nothing is revealed.
+Use it to see how much precision a regression loses by privacy. The 944 people of the American National Election Study
+of 1996, which comes with statsmodels, placed themselves on one of seven steps from strong Democrat to strong
+Republican. Here each of them answers by SRR with ε = 2 instead, and `regression.py` is fitted to these answers alone.
+The maximum-likelihood coefficients of the honest answers should lie within its 95 % intervals. The data are public, so
+nothing is revealed.
 
 ``python -m models.anes96 --out docs/figures/anes96.png`` draws the figure of docs/anes96.md.
 """

@@ -3,8 +3,8 @@
 Use it to see the two steps of a Gibbs sampler, θ given x and x given θ, or to get the posterior of a person's own
 category, ``x``. It takes answers of any mechanism. It has as many unknowns as people, and PyMC visits them one by one,
 so it is for tens of people. `adobest_pp.DataAugmentationGibbs` is the same sampler for θ alone: people with equal
-answers are exchangeable, so it draws how many of them are in each category, all at once, and keeps no x. `marginal.py`
-has the same posterior of θ with x summed out.
+answers are exchangeable, so it draws how many of them are in each category, all at once, and stores no x. `marginal.py`
+has the same posterior of θ, with x summed out.
 """
 
 import arviz as az

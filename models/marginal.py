@@ -1,12 +1,12 @@
 """Frequencies of categories from the transition tensors of RRRR, written out: the program to start from.
 
 Each answer y was given under a published subset S, so P(y | θ) = Σ_x G_S[y, x]·θ[x], where G_S is the transition matrix
-of the mechanism. The program says just that: the row ``G[y, :]`` of every answer as a tensor, its product with θ, and a
-Dirichlet prior. The private categories are summed out, so θ is the only unknown and NUTS samples it well.
+of the mechanism. The program writes this down: the row ``G[y, :]`` of every answer as a tensor, its product with θ, and
+a Dirichlet prior. The private categories are summed out, so θ is the only unknown and NUTS samples it well.
 
-`adobest_pp.PrivateResponse` has the same log-probability in one line, for every mechanism, and is what to use: a fused
-node over the distinct answers. A density then costs the same for a hundred people and for a million, where the tensors
-cost n·K. The tensors are for what it cannot say: budgets that are themselves unknown, as in `unknown_budget`.
+Prefer `adobest_pp.PrivateResponse`, which has the same log-probability in one line, for every mechanism. It is a fused
+node over the distinct answers, so a density costs about the same for a hundred people and for a million, where the
+tensors cost n·K. Use the tensors if budgets are themselves unknown, as in `unknown_budget`.
 """
 
 import arviz as az

@@ -1,9 +1,10 @@
 """Frequencies of categories when it is not certain which ε the devices used.
 
 Use it when the budget is known only roughly: devices of two versions, or a vendor that states a range. A wrong ε does
-not only widen an interval, it moves the estimate, away from even shares if the assumed ε is too small. Answers of SRR
-cannot tell, because another θ explains them as well. So the doubt must come from outside, as a prior on ε, and the
-intervals of θ then include it. `adobest_pp.diagnostics.goodness_of_fit` finds a wrong ε where the answers can show it.
+more than widen an interval: it moves the estimate, away from even shares if the assumed ε is too small. Answers of SRR
+cannot show this, because another θ explains them equally well. So what is known about ε goes into a prior, and the
+intervals of θ include the uncertainty. `adobest_pp.diagnostics.goodness_of_fit` finds a wrong ε if the answers can show
+it.
 """
 
 import arviz as az

@@ -1,10 +1,10 @@
-"""Frequencies of categories when some people do not do as they are told.
+"""Frequencies of categories when some people do not follow the instructions.
 
 Use it when some devices or people may not run the mechanism: they answer at random, or always the same (the harmless
-category, say). Their share is one more unknown. One mechanism with one budget cannot tell them from others: at random
-looks like a more even θ, always the same like a larger share. Two budgets can, because only the answers of those who
-comply depend on the budget. So give people one of two budgets at random, and combine both with `adobest_pp.concat`.
-Privacy is not affected: people who comply are protected as before.
+category, say). Their share is one more unknown. One mechanism with one budget cannot distinguish them from others:
+random answers look like a more even θ, and equal ones like a larger share. Two budgets can, because only the answers of
+those who comply depend on the budget. So give people one of two budgets at random, and combine both with
+`adobest_pp.concat`. Privacy is not affected: people who comply are protected as before.
 """
 
 from collections.abc import Mapping

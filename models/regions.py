@@ -1,8 +1,8 @@
 """Frequencies of categories in several populations, partially pooled.
 
 Use it when the same question was asked in several regions, years or groups, some of them with few people. Each has its
-own θ; how far they lie from the common one is learned, so a small region borrows from the others as much as these agree
-among themselves. Regions may have used different mechanisms or budgets: combine their answers with
+own θ. How far these lie from a common one is learned, so a small region borrows more from the others the more these
+agree among themselves. Regions may have used different mechanisms or budgets: combine their answers with
 `adobest_pp.concat`. The cost is that of the distinct answers in each region, not of the people.
 """
 

@@ -1,12 +1,12 @@
 """A private answer explained by public covariates: multinomial logit, with the effects that people ask for.
 
 Use it when a sensitive question was asked through a mechanism and something public is known of each person (age,
-schooling, income), and the question is how the answer depends on it. Each person has an own θ, the softmax of a linear
-function of the covariates, so nothing is summed up over people and the cost grows with n. Covariates are standardized
-here: a coefficient is the change of a logit when its covariate rises by one standard deviation. Coefficients of one
-covariate sum to zero over the categories, and only differences between categories mean something; `marginal_effects`
-gives the effects on shares. Randomization costs precision as if there were fewer people: with ε = 2 and seven
-categories, intervals are two to three times as wide as those of honest answers.
+schooling, income), and the question is how the answer depends on it. Each person has their own θ, the softmax of a
+linear function of the covariates, so people with equal answers cannot be merged and the cost grows with n. Covariates
+are standardized here: a coefficient is the change of a logit when its covariate rises by one standard deviation.
+Coefficients of one covariate sum to zero over the categories, and only differences between categories mean something;
+`marginal_effects` gives the effects on shares. Randomization costs precision as if there were fewer people: `anes96.py`
+shows how much wider the intervals are than those of honest answers.
 """
 
 from collections.abc import Sequence

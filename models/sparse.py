@@ -2,7 +2,7 @@
 
 Use it when the list of categories is longer than what people hold, such as words, pages or products. A flat prior then
 spreads the noise of the answers over all of the empty categories; here the data decide how uneven θ is, and empty
-categories shrink together. Where most categories are known to be held, `marginal.py` needs no such assumption.
+categories shrink together. If you know that most categories are not empty, use `marginal.py`: it needs no such prior.
 """
 
 import arviz as az

@@ -1,9 +1,10 @@
-"""Frequencies of categories on positive variables: what reflected SGLD moves on.
+"""Frequencies of categories by positive variables, which reflected SGLD moves.
 
 Use it for samplers that reflect at zero instead of transforming: θ is φ/Σφ with independent φ ~ Gamma(1, 1), which
-gives θ the same Dirichlet prior as `marginal.py`, and the same posterior. For exact draws prefer `marginal.py`: steps
-short enough for a small bias (the paper's are 0.5/n, as here within a factor of two) mix slowly, and take hundreds of
-updates for each draw worth keeping; noise of the batches still widens the posterior by a sixth in this example.
+gives θ the same Dirichlet prior as `marginal.py`, and the same posterior. For exact draws prefer `marginal.py`. Steps
+that are short enough for a small bias mix slowly, and take hundreds of updates for each effective draw. (The paper's
+are 0.5/n, and those here the same within a factor of two.) In this example, the noise of the batches still widens the
+posterior by a sixth.
 """
 
 import arviz as az
@@ -27,6 +28,6 @@ if __name__ == "__main__":
     assert isinstance(responses, ad.Responses)
     with build(responses) as model:
         step = ad.SGLD(model["phi"], step_size=1e-4, updates_per_draw=500)
-        # PyMC's own checks would be of φ, whose sum the answers say nothing about and which mixes slower than θ.
+        # PyMC would check φ, which mixes slower than θ: the answers say nothing about its sum.
         trace = pm.sample(1000, tune=500, chains=4, step=step, random_seed=1, compute_convergence_checks=False)
     print(az.summary(trace, var_names=["theta"], ci_kind="hdi", ci_prob=0.9))

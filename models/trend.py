@@ -1,9 +1,9 @@
 """Frequencies of categories that drift over waves of a poll: a random walk on log-ratios.
 
-Use it when the same question is asked again and again, of other people each time, and θ is expected to change little
-from one wave to the next. A wave borrows from its neighbors as much as the drift that is learned allows, so a wave
-with few people or a small ε still has an estimate. Waves may use different mechanisms or budgets (`adobest_pp.concat`),
-and a wave without answers is interpolated. For populations without an order, `regions.py`.
+Use it when the same question is asked repeatedly, of different people each time, and θ is expected to change little
+from one wave to the next. The drift is learned, and a wave borrows from its neighbors accordingly, so a wave with few
+people or a small ε still has an estimate. Waves may use different mechanisms or budgets (`adobest_pp.concat`), and a
+wave without answers is interpolated. For populations without an order, use `regions.py`.
 """
 
 from collections.abc import Sequence

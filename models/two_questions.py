@@ -1,9 +1,9 @@
-"""Two private questions: the table of both, and whether they go together.
+"""Two private questions: their joint table, and whether they are associated.
 
-Use it when each person answered two sensitive questions through two mechanisms that drew independently, and the
-question is how the two go together. The pair of answers is an answer of the product channel, P(y₁, y₂ | x₁, x₂) =
-P(y₁ | x₁)·P(y₂ | x₂), whose ε is the sum of the two: both answers together tell more of a person than each alone. A
-table of K₁·K₂ shares is learned from it. Answers to the two questions alone, unpaired, say nothing about association.
+Use it when each person answered two sensitive questions through two mechanisms that drew independently, and you ask
+whether the two are associated. The pair of answers is an answer of the product channel, P(y₁, y₂ | x₁, x₂) =
+P(y₁ | x₁)·P(y₂ | x₂), whose ε is the sum of the two: both answers together reveal more about a person than each alone.
+A table of K₁·K₂ shares is learned from them. Unpaired answers to the two questions say nothing about association.
 """
 
 import arviz as az
