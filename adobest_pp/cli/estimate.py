@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 POOLED = (
-    "Shares of groups are partly pooled: a group with few people borrows from all others. Its interval uses its own "
-    "answers alone, so it holds even if the group is unlike all others."
+    "Shares of groups are partially pooled: a group with few people borrows from all others. Its interval uses its own "
+    "answers alone, so it is valid even if the group is unlike all others."
 )
 
 
@@ -161,7 +161,7 @@ def print_estimate(table: "xr.Dataset", file: str) -> None:
     misfit = misfit_in_words(float(table.attrs["fit_p_value"]))
     sentences = [
         *left_out,
-        f"The 95 % intervals hold a share in 95 of 100 surveys, whatever it is. {UP_TO}",
+        f"A 95 % interval contains the true share in 95 of 100 surveys, whatever that share is. {UP_TO}",
         f"About {100 * privacy / width:.0f} % of their width is due to privacy. The rest is due to the sample, and "
         "honest answers would have it, too.",
         *([misfit] if misfit else []),

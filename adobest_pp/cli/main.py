@@ -55,7 +55,7 @@ MISSING_HELP = "A value that means no answer, such as n/a; may be repeated. An e
 OVERWRITE_HELP = "Replace the report that is in --out."
 DATA_HELP = f"A CSV, Parquet or Arrow file with everybody's true answers, to randomize. {CENTRAL}"
 CATEGORIES_HELP = "The possible values, separated by commas; or @file, with one per line."
-KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9; 1 with semi_adaptive)."
+KAPPA_HELP = "rrrr: fraction of the budget spent inside the subset (default: 0.9; 1 with semi_adaptive)."
 UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."
 ALPHA_HELP = "rrrr: mass of the subset (semi_adaptive)."
 ABOVE_HELP = (
@@ -81,7 +81,7 @@ def audit(
     ] = None,
     categories: Annotated[int | None, typer.Option(help="Number of categories.")] = None,
     kappa: Annotated[
-        float | None, typer.Option(help="Share of the budget inside the subset (rrrr; default: 0.9).")
+        float | None, typer.Option(help="Fraction of the budget spent inside the subset (rrrr; default: 0.9).")
     ] = None,
     size: Annotated[int | None, typer.Option(help="Categories in an answer (subset-selection).")] = None,
     setting: Annotated[
@@ -145,7 +145,7 @@ def compare(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON, and nothing else.")] = False,
 ) -> None:
-    """Collect answers, sample with NUTS, Gibbs and two kinds of SGLD, grade them and write a report."""
+    """Estimate shares from answers or a simulated poll, grade NUTS, Gibbs and two kinds of SGLD, and write a report."""
     from adobest_pp.cli.compare import Request, run
     from adobest_pp.cli.tables import read_groups, read_prior
 
@@ -183,8 +183,8 @@ def estimate(
 ) -> None:
     """Estimate shares from randomized answers, for everybody and by group: a table, and a report to pass on.
 
-    The intervals hold a share in 95 of 100 surveys, whatever it is. With --group, shares of groups are partly pooled.
-    Nothing is overwritten without --overwrite.
+    An interval contains the true share in 95 of 100 surveys, whatever that share is. With --group, shares of groups are
+    partially pooled. Nothing is overwritten without --overwrite.
     """
     from adobest_pp.cli.estimate import run
 
@@ -227,7 +227,7 @@ def grade(
 def utilities(
     theta: Annotated[str, typer.Option(help="Category probabilities, separated by commas.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
-    kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset.")] = 0.9,
+    kappa: Annotated[float, typer.Option(help="Fraction of the budget spent inside the subset.")] = 0.9,
 ) -> None:
     """Print the six utilities of RRRR for every subset size, and the size that each chooses."""
     from adobest_pp.cli.tables import print_utilities, read_shares

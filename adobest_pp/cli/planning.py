@@ -137,7 +137,7 @@ def mechanisms(
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, and nothing else.")] = False,
 ) -> None:
-    """Compare all mechanisms: privacy loss (audited exactly), bits an answer, efficiency, and when to use each."""
+    """Compare all mechanisms: privacy loss (audited exactly), bits per answer, efficiency, and when to use each."""
     from adobest_pp.cli.tables import check_figure, draw, read_shares
     from adobest_pp.design.overview import efficiency_table, mechanism_table
 

@@ -51,7 +51,7 @@ def new(
         bool, typer.Option("--one-each", help="Draw one question for each person; otherwise budgets add up.")
     ] = False,
     title: Annotated[str | None, typer.Option(help="The heading (default: the first question).")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of what chooses questions (never of the answers).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for choosing questions (never for answers).")] = None,
 ) -> None:
     """Write a new poll: a file of randomized answers for each question, and one for the server beside the first."""
     from adobest_pp.collect.policies import DEFAULT_MECHANISM

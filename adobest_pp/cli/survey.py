@@ -22,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-SurveyPath = Annotated[Path, typer.Argument(help="The survey: a TOML file of `adobest survey new`.")]
+SurveyPath = Annotated[Path, typer.Argument(help="The survey: a TOML file, as `adobest survey new` writes it.")]
 Wave = Annotated[str | None, typer.Option(help="The wave; may be left out if there is only one.")]
 PEOPLE_HELP = f"A CSV, Parquet, Arrow or Excel file with the true answers of one person per row. {CENTRAL}"
 WAYS = {
@@ -155,7 +155,7 @@ def collect(
     path: SurveyPath,
     people: Annotated[Path, typer.Argument(help=PEOPLE_HELP)],
     wave: Wave = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of what chooses questions (never of the answers).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for choosing questions (never for answers).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
     """Randomize the true answers in a file of people to all questions of a wave, one person at a time.

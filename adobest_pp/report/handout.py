@@ -300,10 +300,10 @@ def _uncertain(tables: Tables) -> list[str]:
     ]
     if any(_columns(table) for table in tables.values()):
         sentences.append(
-            "Percentages of groups are partly pooled: a group with few people borrows from all others, so its "
+            "Percentages of groups are partially pooled: a group with few people borrows from all others, so its "
             "percentage is closer to that of everybody than its own answers alone suggest. On average this makes it "
-            "more accurate. Its range uses the group's own answers only, so it holds even if this group is unlike all "
-            "others."
+            "more accurate. Its range uses the group's own answers only, so it is valid even if this group is unlike "
+            "all others."
         )
     if any(int(table.attrs.get("weighted", 0)) for table in tables.values()):
         sentences.append("Answers are weighted by the weights of the survey. The ranges take the weights into account.")

@@ -128,7 +128,7 @@ def test_the_class_by_keyboard_alone(browser, tmp_path, problems):
                 for count in (4, 4, 4, 0):
                     page.keyboard.type(str(count))
                     page.keyboard.press("Tab")
-                page.locator("#held", has_text="of 4 intervals hold").wait_for()
+                page.locator("#held", has_text="of 4 intervals contain").wait_for()
             if step["title"] == "Guess a person":
                 tab_to(page, "#pick")
                 page.keyboard.press("Enter")

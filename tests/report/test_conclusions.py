@@ -44,7 +44,7 @@ def test_the_leader_is_named_with_the_chance_that_it_leads(hostile_findings):
 
 
 def test_what_the_intervals_are_is_told(hostile_findings):
-    assert "hold a share in 95 of 100 collections, whatever the shares are" in estimate_in_words(hostile_findings)
+    assert "contain a share in 95 of 100 collections, whatever the shares are" in estimate_in_words(hostile_findings)
     planted = dataclasses.replace(hostile_findings)
     planted.__dict__["estimate"] = summary(hostile_findings.posterior, kind="posterior")
     assert "the shortest intervals that hold 95 % of the posterior" in estimate_in_words(planted)

@@ -149,7 +149,7 @@ function drawHands(question) {
   const shares = handShares(), estimate = question.estimate;
   if (!shares || !estimate) return void ($("held").textContent = "");
   const held = shares.filter((share, i) => estimate.lower[i] <= share && share <= estimate.upper[i]).length;
-  $("held").textContent = `${held} of ${shares.length} intervals hold the share of the show of hands.`;
+  $("held").textContent = `${held} of ${shares.length} intervals contain the share of the show of hands.`;
 }
 
 function handShares() {
