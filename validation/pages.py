@@ -332,8 +332,8 @@ def _mechanisms() -> list[tuple[str, str, str]]:
     semi = best.str.startswith("semi-adaptive").sum()
     return [
         (
-            "for ρ ≥ 0.1, non-adaptive subset selection beats RRRR with any of the six utilities",
-            f"it has the smallest error of all in {first} of {len(settings)} settings (ε ≤ 1), unary encoding in "
+            "for ρ ≥ 0.1 and ε ≤ 1, non-adaptive subset selection beats RRRR with any of the six utilities",
+            f"it has the smallest error of all mechanisms in {first} of {len(settings)} settings, unary encoding in "
             f"{unary}, semi-adaptive RRRR with some α in {semi}",
             "python -m validation.mechanisms",
         )
@@ -350,12 +350,12 @@ def _best_question() -> list[tuple[str, str, str]]:
     sizes = sorted(set(result("best_question").table("best").column("K")))
     return [
         (
-            f"the best question, asked in rounds, beats subset selection (K = {', '.join(map(str, sizes[:-1]))} and "
-            f"{sizes[-1]})",
-            f"{over_all:.2f} times its error over all settings, shown to be behind in none of {found['settings']:.0f}; "
-            f"{found['uneven']:.2f} times where nearly everybody holds one category; semi-adaptive RRRR with its best "
-            f"α, in hindsight, is shown ahead of it in {flat} settings with the flat prior, and in {learned} with the "
-            "learned prior",
+            "over all settings together, the best question, asked in rounds, beats subset selection "
+            f"(K = {', '.join(map(str, sizes[:-1]))} and {sizes[-1]})",
+            f"{over_all:.2f} times its error on average, and in none of {found['settings']:.0f} settings a larger one "
+            f"beyond noise; {found['uneven']:.2f} times where nearly everybody holds one category; but semi-adaptive "
+            f"RRRR with the α that is best in hindsight has a smaller error beyond noise in {flat} settings with the "
+            f"flat prior (in {learned} with the learned prior)",
             "python -m validation.best_question",
         )
     ]
