@@ -398,7 +398,7 @@ organization = "Institute of Public Health"
 contact = "survey@example.org"
 purpose = "To plan advice and care in the twelve regions."
 
-# The rounds of the survey, in their order. One is enough.
+# The waves of the survey, in order. One is enough.
 waves = ["2026", "2027", "2028"]
 
 [budget]
@@ -408,10 +408,11 @@ epsilon = 2.0
 # How a person's budget is spent in a wave: "split" over all questions; "one" question is drawn for each person, and
 # has all of it; a "pair" is drawn, and each has half; "auto" takes what gives the narrowest intervals.
 spend = "auto"
-# For people who answer in every wave: what one wave alone may reveal. Then everybody's answer is randomized once for
-# all waves, and this permanent answer again in each. epsilon holds for all waves of people whose answers stay the same.
+# For people who answer in every wave: what one wave alone may reveal. Then everybody's answer is randomized once for all
+# waves, and this permanent answer is randomized again in each. epsilon covers all waves of people whose answers stay
+# the same.
 # wave_epsilon = 1.0
-# Do you want to know how answers to two questions go together? Then somebody must answer both.
+# Do you want to know whether answers to two questions are associated? Then somebody must answer both.
 associations = false
 # The half-width of a 95 % interval that you would like, on average. Leave it out if you have none in mind.
 half_width = 0.05
