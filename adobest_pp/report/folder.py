@@ -444,7 +444,7 @@ def estimate_in_words(findings: Findings) -> str:
     covers = findings.estimate.attrs["interval"] == COVERING
     text = "95 % intervals, which contain a share in 95 of 100 collections, whatever the shares are"
     if not covers:
-        text = "the shortest intervals with 95 % of the posterior, which are right if the prior is"
+        text = "the shortest intervals that contain 95 % of the posterior, which are right if the prior is"
     return (
         f"Posterior means, by {sampler} under {prior}, and {text}. {UP_TO} "
         "The width of an interval has two sources. The table shows the share due to privacy; the rest is due to the "

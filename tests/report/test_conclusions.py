@@ -47,7 +47,7 @@ def test_what_the_intervals_are_is_told(hostile_findings):
     assert "contain a share in 95 of 100 collections, whatever the shares are" in estimate_in_words(hostile_findings)
     planted = dataclasses.replace(hostile_findings)
     planted.__dict__["estimate"] = summary(hostile_findings.posterior, kind="posterior")
-    assert "the shortest intervals that hold 95 % of the posterior" in estimate_in_words(planted)
+    assert "the shortest intervals that contain 95 % of the posterior" in estimate_in_words(planted)
 
 
 def test_a_tie_is_called_one(hostile_findings):
