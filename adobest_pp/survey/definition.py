@@ -408,9 +408,8 @@ epsilon = 2.0
 # How a person's budget is spent in a wave: "split" over all questions; "one" question is drawn for each person, and
 # has all of it; a "pair" is drawn, and each has half; "auto" takes what gives the narrowest intervals.
 spend = "auto"
-# For people who answer in every wave: what one wave alone may reveal. Then everybody's answer is randomized once for
-# all waves, and this permanent answer is randomized again in each. epsilon covers all waves, for people whose answers
-# stay the same.
+# For people who answer in every wave: what one wave alone may reveal. Each answer is then randomized once, and this
+# permanent answer is randomized again in each wave. epsilon covers all waves, for people whose answers stay the same.
 # wave_epsilon = 1.0
 # Do you want to know whether answers to two questions are associated? Then somebody must answer both.
 associations = false
