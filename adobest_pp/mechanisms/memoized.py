@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adobest_pp._checks import check_epsilon, check_integer
+from adobest_pp._checks import MAX_EPSILON, check_epsilon, check_integer
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, pattern_rows
@@ -139,15 +139,15 @@ class Memoized(Mechanism):
         wave = check_epsilon(wave_epsilon, "wave_epsilon")
         if wave >= total:
             raise ValueError(f"wave_epsilon must be below epsilon, {total:g}, got {wave:g}")
-        # SRR(ε) keeps the truth with probability a = (e^ε−1)/(e^ε+K−1) and forgets it otherwise, so a multiplies.
-        kept = [math.expm1(each) / (math.expm1(each) + k) for each in (wave, total)]
-        share = kept[0] / kept[1]
-        second = math.log1p(k * share / (1 - share))
-        permanent = SRR(k, total)
-        made = cls(permanent, SRR(k, second), n_waves)
+        # SRR(ε) keeps the truth with probability a = (e^ε−1)/(e^ε+K−1) and forgets it otherwise, so a multiplies. This
+        # is the ε₂ with a(ε₂) = a(wave)/a(total), without a difference of rounded numbers.
+        second = math.log1p(math.expm1(wave) * (math.expm1(total) + k) / (math.exp(wave) * math.expm1(total - wave)))
+        if second > MAX_EPSILON:
+            raise ValueError(f"wave_epsilon must be further below epsilon, {total:g}, got {wave!r}")
+        made, step = cls(SRR(k, total), SRR(k, second), n_waves), 1e-15
         while made.wave_epsilon > wave:  # rounding
-            second *= 1 - 1e-15
-            made = cls(permanent, SRR(k, second), n_waves)
+            second, step = second * (1 - step), 2 * step
+            made = cls(made.permanent, SRR(k, second), n_waves)
         return made
 
     @cached_property
