@@ -345,7 +345,7 @@ def _best_order(k: int, epsilon: float) -> int:
 
 def _even_error(k: int, epsilon: float, q: int, t: int) -> float:
     """Return n times the summed variance of the best estimate at even shares, if the first K points are categories."""
-    gain = math.expm1(epsilon)
+    gain = math.expm1(max(epsilon, 1e-100))  # whose square is not zero
     weight = 1 / (_n_points(q, t - 1) * gain + _n_points(q, t))
     return _inverse_trace(k, q, t, 1.0, gain / k) / (weight * gain**2)
 
