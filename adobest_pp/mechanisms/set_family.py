@@ -185,7 +185,10 @@ def _check_sets(sets: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
         rows = [_row(each) for each in sets]
     except TypeError:
         raise ValueError(refusal) from None
-    masked = bool(rows) and all(isinstance(row, np.ndarray) and row.dtype == bool for row in rows)
+    is_mask = [isinstance(row, np.ndarray) and row.dtype == bool for row in rows]
+    masked = any(is_mask)
+    if masked and not all(is_mask):
+        raise ValueError(f"sets must be lists of category indices or boolean masks, not both, got {brief(sets)}")
     if masked and len({row.size for row in rows}) > 1:
         raise ValueError(f"sets must be masks of equal length, got lengths {sorted({row.size for row in rows})}")
     members = [tuple(np.flatnonzero(row).tolist()) if masked else tuple(sorted(map(int, row))) for row in rows]
