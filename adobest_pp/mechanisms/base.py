@@ -18,7 +18,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_answers, check_numbers, check_private, check_probabilities, check_subset
+from adobest_pp._checks import (
+    check_answers,
+    check_numbers,
+    check_private,
+    check_probabilities,
+    check_subset,
+    check_theta,
+)
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, pattern_rows, structured_rows, support_rows, unique_rows
@@ -30,8 +37,8 @@ from adobest_pp.mechanisms.information import from_matrix, from_supports
 MAX_OUTPUTS = 20_000
 # With at most this many possible answers, a check of fit counts every one of them.
 MAX_COUNTED = 1024
-# Answers whose support sets are unpacked at a time.
-_ANSWERS_AT_ONCE = 1 << 16
+# Entries of support sets that are in memory at a time.
+_ENTRIES_AT_ONCE = 1 << 24
 # If the table of all support sets has more entries than this, a mechanism's `structure` is used in its place.
 FEW_ENTRIES = 1 << 16
 
@@ -265,9 +272,9 @@ class Mechanism(ABC):
         """
         raise NotImplementedError
 
-    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
+    def information(self, theta: ArrayLike, *, subset: ArrayLike | None = None) -> Floats:
         """Return the Fisher information of θ in one answer, of shape (K, K), for vectors whose sum is zero."""
-        return self._information(theta, self._check_published(subset))
+        return self._information(check_theta(theta, self.n_categories), self._check_published(subset))
 
     def _information(self, theta: Floats, subset: Masks) -> Floats:
         """Return `information` for a checked subset; by default from `transition_matrix`."""
@@ -476,7 +483,7 @@ class ExtremalMechanism(Mechanism):
         >>> ad.HadamardResponse(3, epsilon=1.0).matvec(np.array([0.5, 0.3, 0.2])).tolist()
         [1.0, 0.3, 0.5, 0.2]
         """
-        vector, block = np.ascontiguousarray(theta, dtype=np.float64), self.structure()
+        vector, block = _vector(theta, self.n_categories, "theta"), self.structure()
         if not block.size:
             return np.asarray(self.support(self.outputs()) @ vector)
         from adobest_pp.transforms import structured_masses
@@ -487,7 +494,7 @@ class ExtremalMechanism(Mechanism):
 
     def rmatvec(self, weights: Floats) -> Floats:
         """Return Σ weights[z]·1[x ∈ A_z] over all possible answers z, of shape (K,): the transpose of `matvec`."""
-        vector, block = np.ascontiguousarray(weights, dtype=np.float64), self.structure()
+        vector, block = _vector(weights, self.n_outputs, "weights"), self.structure()
         if not block.size:
             return np.asarray(vector @ self.support(self.outputs()))
         from adobest_pp.transforms import add_structured
@@ -528,10 +535,8 @@ class ExtremalMechanism(Mechanism):
         if block.size and self.n_outputs * self.n_categories > FEW_ENTRIES:
             scales = self.log_weight(np.arange(self.n_outputs))
             return structured_rows(answers.astype(np.int64), inside, scales, block, self.n_categories)
-        parts = [
-            np.packbits(self.support(answers[start : start + _ANSWERS_AT_ONCE]), axis=1)
-            for start in range(0, len(answers), _ANSWERS_AT_ONCE)
-        ]
+        n = max(1, _ENTRIES_AT_ONCE // self.n_categories)
+        parts = [np.packbits(self.support(answers[i : i + n]), axis=1) for i in range(0, len(answers), n)]
         packed = np.concatenate(parts) if parts else np.zeros((0, -(-self.n_categories // 8)), dtype=np.uint8)
         first, row_of = unique_rows(packed)
         scale = self.log_weight(answers[first])
@@ -580,6 +585,14 @@ class NumberedMechanism(ExtremalMechanism):
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts | None:
         """Count each answer, if there are not too many."""
         return None if self.n_outputs > MAX_COUNTED else output_counts(answers, self.transition_matrix(), theta)
+
+
+def _vector(values: ArrayLike, size: int, name: str) -> Floats:
+    """Return `size` numbers as an array, or raise ValueError: compiled functions do not check the length."""
+    array = check_numbers(values, "fiu", name, f"{size:,} numbers")
+    if array.shape != (size,):
+        raise ValueError(f"{name} must be {size:,} numbers, got an array of shape {array.shape}")
+    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def _integers(row: list[Any], allowed: str) -> list[int]:
