@@ -29,6 +29,7 @@ const MAX_EPSILON = 30;
 const MAX_LABEL = 500;
 const MAX_OUTPUTS = 20_000;
 const MAX_ORDER = 2 ** 20;
+const MAX_POINTS = 2 ** 24;
 const MAX_HASHES = 2 ** 20;
 const MAX_VALUES = 2 ** 16;
 const MAX_DRAWS = 100; // cards of Kuk's design
@@ -443,6 +444,7 @@ function projectiveGeometryResponse(settings, odds, k, subset) {
   const dot = (a, b) => a.reduce((sum, each, i) => add(sum, multiply(each, b[i])), 0);
   const leading = (vector) => vector.reduceRight((first, each, i) => pick(each !== 0, i, first), t - 1);
   const points = count(t);
+  refuseIf(points > MAX_POINTS, `The order must have a geometry of at most ${MAX_POINTS} points.`);
   const agree = (x, z) => dot(digits(number(x)), digits(number(z))) === 0;
   const both = BigInt(count(t - 2));
   return {
