@@ -79,9 +79,7 @@ export function readQuestion(text, { epsilon } = {}) {
 
     /** Return the randomized answer of a person whose category is x, 0 … K−1, from the system's entropy. */
     privatize(x) {
-      if (arguments.length !== 1) {
-        throw new TypeError("privatize takes the number of a category and nothing else.");
-      }
+      refuseIf(arguments.length !== 1, "privatize takes the number of a category and nothing else.", TypeError);
       return draw(mechanism, x, systemEntropy());
     },
 
@@ -263,9 +261,8 @@ function systemEntropy() {
 }
 
 function draw(mechanism, x, words) {
-  if (typeof x !== "number" || !Number.isInteger(x) || x < 0 || x >= mechanism.k) {
-    throw new RangeError(`x must be a category number from 0 to ${mechanism.k - 1} (its value is not shown).`);
-  }
+  refuseIf(!isCode(mechanism.k)(x),
+    `x must be a category number from 0 to ${mechanism.k - 1} (its value is not shown).`, RangeError);
   try {
     return mechanism.draw(x, words);
   } finally {
@@ -485,9 +482,7 @@ function fieldOf(q) {
   };
   if (!Object.hasOwn(POLYNOMIALS, q)) {
     for (let i = 2; i * i <= q; i += 1) {
-      if (q % i === 0) {
-        throw new Error(`The order must be a prime, or ${Object.keys(POLYNOMIALS).join(", ")}.`);
-      }
+      refuseIf(q % i === 0, `The order must be a prime, or ${Object.keys(POLYNOMIALS).join(", ")}.`);
     }
     const multiply = (a, b) => (a * b) % q;
     return { add: (a, b) => (a + b) % q, multiply, negative: (a) => (q - a) % q, inverse: power(multiply) };
@@ -501,8 +496,8 @@ function fieldOf(q) {
     const result = new Array(9).fill(0);
     digits(a).slice(0, degree).forEach((c, i) => digits(b).slice(0, degree).forEach((d, j) => { result[i + j] += c * d; }));
     for (let i = 8; i >= degree; i -= 1) {
-      for (let j = degree; j >= 0; j -= 1) {
-        result[i - degree + j] -= (j < degree ? result[i] : 0) * modulus[j];
+      for (let j = 0; j < degree; j += 1) {
+        result[i - degree + j] -= result[i] * modulus[j];
       }
       result[i] = 0;
     }
