@@ -146,12 +146,11 @@ class Allowance:
         """
         mechanism: Any = question.mechanism if isinstance(question, PublishedQuestion) else question
         label = _check_name(name)
-        if not isinstance(mechanism, Mechanism | Ticks):
+        is_row, is_memoized = isinstance(mechanism, Ticks), isinstance(mechanism, Memoized)
+        if not (is_row or isinstance(mechanism, Mechanism)):
             raise ValueError(f"question must be a mechanism or a published question, got {brief(question)}")
-        is_memoized = isinstance(mechanism, Memoized)
         number = str(check_integer(wave, "wave", 0, mechanism.n_waves - 1 if is_memoized else 0))
         times = check_integer(changes, "changes", 0, mechanism.n_waves if is_memoized else 0)
-        is_row = isinstance(mechanism, Ticks)
         checked = mechanism._check_private(x) if is_row else check_private(x, mechanism.n_categories)
         if checked.ndim != is_row:  # the answers of several rows would cost several times ε
             raise ValueError("x must be that of one person, got several (their values are not shown)")

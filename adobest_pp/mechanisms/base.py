@@ -11,6 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple, Self
@@ -165,6 +166,10 @@ class Mechanism(ABC):
         """The integer that stands for e^ε, rounded down, as `UNIT` stands for 1."""
         return exp_weight(self.epsilon)
 
+    def _weights_by_support(self, support: Masks) -> NDArray[np.object_]:
+        """Return a table of integers: e^ε where a category is in the support set of an answer, 1 elsewhere."""
+        return np.where(support, np.array(self._keep, dtype=object), np.array(UNIT, dtype=object))
+
     def published_odds(self, subset: Sequence[int] | None = None) -> tuple[int, ...]:
         """Return the integers that stand for e^ε in the exact weights of a question, in units of `exact.UNIT`.
 
@@ -187,6 +192,12 @@ class Mechanism(ABC):
     def outputs(self) -> Integers:
         """Return every possible answer, in the order of the rows of the transition matrix."""
         return np.arange(self.n_outputs)
+
+    def _check_few_outputs(self) -> None:
+        """Raise ValueError if there are too many possible answers to list them."""
+        if self.n_outputs > MAX_OUTPUTS:
+            name = f"{type(self).__name__} with {self.n_categories} categories"
+            raise ValueError(f"{name} has more than {MAX_OUTPUTS:,} possible answers: too many to list")
 
     @property
     def answer_type(self) -> np.dtype[Any]:
@@ -247,6 +258,24 @@ class Mechanism(ABC):
         """
         return None
 
+    def _named_counts(self, n: int, observed: Floats, theta: Floats, listed: Integers) -> Counts:
+        """Return how many of n answers name each listed category, as `answer_counts` does.
+
+        An answer that is a category names no other one. An answer of another mechanism names any two categories
+        independently of each other, given the truth.
+        """
+        naming = self.naming()
+        assert naming is not None
+        other, gain = naming[1], naming[0] - naming[1]
+        single = other + gain * theta[listed]
+        joint = np.zeros((listed.size, listed.size))
+        if not self.answers_are_categories:
+            joint += other**2 + other * gain * (theta[listed][:, None] + theta[listed])
+        np.fill_diagonal(joint, single)
+        slope = np.zeros((listed.size, self.n_categories))
+        slope[np.arange(listed.size), listed] = n * gain
+        return Counts(observed, np.full(listed.size, n * other), slope, n * (joint - np.outer(single, single)))
+
     def naming(self) -> tuple[float, float] | None:
         """Return the probabilities that an answer names the truth, and that it names any other given category.
 
@@ -271,6 +300,12 @@ class Mechanism(ABC):
         Without one, predictive sampling in PyMC runs `privatize` in Python, and PyTensor warns about it.
         """
         raise NotImplementedError
+
+    def _drawing(self, kernel: str, table: ArrayLike) -> Drawing:
+        """Return a function of `adobest_pp.mechanisms.drawing`, which loads Numba, with its table."""
+        from adobest_pp.mechanisms import drawing
+
+        return Drawing(getattr(drawing, kernel), np.asarray(table, dtype=np.float64))
 
     def information(self, theta: ArrayLike, *, subset: ArrayLike | None = None) -> Floats:
         """Return the Fisher information of θ in one answer, of shape (K, K), for vectors whose sum is zero."""
@@ -349,15 +384,10 @@ class Mechanism(ABC):
     # How it is named and stored.
 
     def settings(self) -> dict[str, Any]:
-        """Return plain values from which `mechanism_from_settings` builds an equal mechanism."""
-        values = {part.name: getattr(self, part.name) for part in fields(self) if part.init}  # type: ignore[arg-type]
-        plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in values.items()}
-        return {"mechanism": type(self).__name__, **plain}
-
-    def _settings_with(self, **own: Any) -> dict[str, Any]:
-        """Return settings with the name, K and ε before those of the class."""
-        shared = {"mechanism": type(self).__name__, "n_categories": self.n_categories, "epsilon": self.epsilon}
-        return shared | own
+        """Return plain values from which `mechanism_from_settings` builds an equal mechanism: K, ε and its own."""
+        own = {part.name: getattr(self, part.name) for part in fields(self) if part.init}  # type: ignore[arg-type]
+        values = {"n_categories": self.n_categories, "epsilon": self.epsilon} | own
+        return {"mechanism": type(self).__name__} | {name: _plain(value) for name, value in values.items()}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -409,7 +439,7 @@ class FiniteMechanism(Mechanism):
 
     def drawing(self) -> Drawing:
         """Draw from the cumulative table of the answers."""
-        return table_drawing(self.transition_matrix())
+        return self._drawing("draw_from_table", np.cumsum(self.transition_matrix(), axis=0))
 
     def _best_guess(self, theta: Floats, subset: Masks) -> float:
         """Return `best_guess` from the matrix, however many rows it has."""
@@ -560,12 +590,12 @@ class NumberedMechanism(ExtremalMechanism):
 
     def outputs(self) -> Integers:
         """Return every possible answer, 0 … m−1, or raise ValueError if there are too many to list."""
-        check_few_outputs(self)
+        self._check_few_outputs()
         return np.arange(self.n_outputs)
 
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[y, x] that the production path draws from; columns have equal sums."""
-        return weights_by_support(self.support(self.outputs()), self._keep)
+        return self._weights_by_support(self.support(self.outputs()))
 
     @property
     def _log_weight(self) -> float:
@@ -585,6 +615,15 @@ class NumberedMechanism(ExtremalMechanism):
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts | None:
         """Count each answer, if there are not too many."""
         return None if self.n_outputs > MAX_COUNTED else output_counts(answers, self.transition_matrix(), theta)
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as a value of JSON: a fraction as text such as ``1/6``, a mechanism as its settings."""
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mechanism):
+        return value.settings()
+    return value.tolist() if hasattr(value, "tolist") else str(value) if isinstance(value, Fraction) else value
 
 
 def _vector(values: ArrayLike, size: int, name: str) -> Floats:
@@ -620,18 +659,6 @@ def rows_of(answers: ArrayLike, width: int, allowed: str) -> Integers:
     return rows
 
 
-def check_few_outputs(mechanism: Mechanism) -> None:
-    """Raise ValueError if a mechanism has too many possible answers to list them."""
-    if mechanism.n_outputs > MAX_OUTPUTS:
-        name, k = type(mechanism).__name__, mechanism.n_categories
-        raise ValueError(f"{name} with {k} categories has more than {MAX_OUTPUTS:,} possible answers: too many to list")
-
-
-def weights_by_support(support: Masks, inside: int) -> NDArray[np.object_]:
-    """Return a table of integers: `inside` where a category is in the support set of an answer, UNIT elsewhere."""
-    return np.where(support, np.array(inside, dtype=object), np.array(UNIT, dtype=object))
-
-
 def nothing_published(n_categories: int) -> Published:
     """Return what a mechanism that publishes no subset has published."""
     return Published(np.zeros(0, dtype=np.int64), np.zeros((0, n_categories), dtype=bool))
@@ -653,34 +680,3 @@ def output_counts(answers: Answers, matrix: Floats, theta: Floats, counted: Inte
     listed = np.arange(len(matrix)) if counted is None else counted
     observed = np.bincount(answers, minlength=int(listed.max()) + 1)[listed].astype(np.float64)
     return Counts(observed, np.zeros(len(matrix)), n * matrix, n * (np.diag(chance) - np.outer(chance, chance)))
-
-
-def named_counts(mechanism: Mechanism, n: int, observed: Floats, theta: Floats, listed: Integers) -> Counts:
-    """Return how many of n answers name each listed category, as `Mechanism.answer_counts` does.
-
-    An answer that is a category names no other one. An answer of another mechanism names any two categories
-    independently of each other, given the truth.
-    """
-    naming = mechanism.naming()
-    assert naming is not None
-    other, gain = naming[1], naming[0] - naming[1]
-    single = other + gain * theta[listed]
-    joint = np.zeros((listed.size, listed.size))
-    if not mechanism.answers_are_categories:
-        joint += other**2 + other * gain * (theta[listed][:, None] + theta[listed])
-    np.fill_diagonal(joint, single)
-    slope = np.zeros((listed.size, mechanism.n_categories))
-    slope[np.arange(listed.size), listed] = n * gain
-    return Counts(observed, np.full(listed.size, n * other), slope, n * (joint - np.outer(single, single)))
-
-
-def drawing_with(kernel: str, table: ArrayLike) -> Drawing:
-    """Return a function of `adobest_pp.mechanisms.drawing`, which loads Numba, with its table."""
-    from adobest_pp.mechanisms import drawing
-
-    return Drawing(getattr(drawing, kernel), np.asarray(table, dtype=np.float64))
-
-
-def table_drawing(matrix: Floats) -> Drawing:
-    """Return the compiled function that draws from the columns of a transition matrix."""
-    return drawing_with("draw_from_table", np.cumsum(matrix, axis=0))

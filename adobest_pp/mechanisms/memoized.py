@@ -26,18 +26,7 @@ from adobest_pp._checks import MAX_EPSILON, check_epsilon, check_integer
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, pattern_rows
-from adobest_pp.mechanisms.base import (
-    MAX_OUTPUTS,
-    AuditCase,
-    Counts,
-    Drawing,
-    Mechanism,
-    Published,
-    check_few_outputs,
-    drawing_with,
-    quotients,
-    rows_of,
-)
+from adobest_pp.mechanisms.base import MAX_OUTPUTS, AuditCase, Counts, Drawing, Mechanism, Published, quotients, rows_of
 from adobest_pp.mechanisms.exact import Source, log_upper_bound
 from adobest_pp.mechanisms.guessing import guess_from_matrix
 from adobest_pp.mechanisms.information import from_matrix
@@ -203,7 +192,7 @@ class Memoized(Mechanism):
 
     def outputs(self) -> Integers:
         """Return every possible answer of a person who takes part in every wave."""
-        check_few_outputs(self)
+        self._check_few_outputs()
         return np.array(list(product(range(self.instantaneous.n_outputs), repeat=self.n_waves)))
 
     @property
@@ -288,12 +277,7 @@ class Memoized(Mechanism):
         table[0, :2] = self.n_waves, len(first)
         table[1 : 1 + len(first), : first.shape[1]] = first
         table[1 + len(first) :, : again.shape[1]] = again
-        return drawing_with("draw_waves", table)
-
-    def settings(self) -> dict[str, Any]:
-        """Return plain values that build an equal mechanism."""
-        parts = {name: getattr(self, name).settings() for name in ("permanent", "instantaneous")}
-        return self._settings_with(n_waves=self.n_waves, **parts)
+        return self._drawing("draw_waves", table)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
