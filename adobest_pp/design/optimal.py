@@ -24,13 +24,13 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from adobest_pp._checks import (
-    as_numbers,
     check_count,
     check_epsilon,
     check_integer,
-    check_positive,
+    check_numbers,
     check_prior,
     check_probabilities,
+    check_real,
     is_learned,
 )
 from adobest_pp._numerics import zero_sum_basis
@@ -196,10 +196,8 @@ def _with_trifle(problem: Problem) -> Problem:
 
 
 def _check_within(given: float, name: str, bounds: tuple[float, float]) -> float:
-    number = check_positive(given, name)
-    if not bounds[0] <= number <= bounds[1]:
-        raise ValueError(f"{name} must be a number from {bounds[0]:g} to {bounds[1]:g}, got {number:g}")
-    return number
+    low, high = bounds
+    return check_real(given, name, f"a number from {low:g} to {high:g}", lambda x: low <= x <= high)
 
 
 def _check_least_epsilon(epsilon: float) -> None:
@@ -233,10 +231,7 @@ def _check_weights(given: ArrayLike | None, k: int) -> Floats:
 
 
 def _check_numbers(given: ArrayLike, name: str, allowed: str) -> Floats:
-    try:
-        array = as_numbers(given, "fiu").astype(np.float64)
-    except TypeError:
-        array = np.array(np.nan)
+    array = check_numbers(given, "fiu", name, allowed).astype(np.float64)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be {allowed}, got {brief(given)}")
     return array
@@ -401,20 +396,8 @@ def next_question(
 ) -> Question:
     """Return the best question for the `n_left` people who are still to be asked, in all rounds.
 
-    Parameters
-    ----------
-    responses : Responses
-        The answers so far, of any mechanisms; at least one.
-    first : SubsetSelection
-        The question to ask if a design gains next to nothing.
-    n_left : int
-        How many people are left, in all rounds.
-    prior : array of shape (K,) or "learned"
-        Concentrations of the Dirichlet prior, or one that is learned.
-    seed : int
-        Seed of the draws. Equal seeds give equal questions.
-    start : SetFamily or SubsetSelection, optional
-        The question of the last round, where the search starts.
+    `responses` are the answers so far, at least one, of any mechanisms. `first` is asked again if a design gains next
+    to nothing. The search starts at `start`, the question of the last round. Equal seeds give equal questions.
     """
     k = first.n_categories
     theta = posterior_draws(responses, prior, seed, max(DRAWS, DRAWS_PER_CATEGORY * k))

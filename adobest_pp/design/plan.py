@@ -547,14 +547,10 @@ class Search:
             widths = unit / math.sqrt(people)
         else:
             self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
-        guess = one.mechanism.best_guess(asked.theta, subset=one.subset)
-        half_widths, reliable = (
-            (float(widths.mean()), float(widths.max())),
-            reliable_from(unit, asked.theta, asked.prior),
-        )
-        return PlanSolution(
-            people, one.mechanism.epsilon, *half_widths, error, method, float(unit.mean()), reliable, guess
-        )
+        mechanism, mean, worst = one.mechanism, float(widths.mean()), float(widths.max())
+        guess = mechanism.best_guess(asked.theta, subset=one.subset)
+        reliable = reliable_from(unit, asked.theta, asked.prior)
+        return PlanSolution(people, mechanism.epsilon, mean, worst, error, method, float(unit.mean()), reliable, guess)
 
 
 def _unreachable(asked: PlanProblem) -> PlanSolution:
