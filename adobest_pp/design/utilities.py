@@ -339,17 +339,9 @@ Mse = namedtuple("Mse", ())
 Honest = namedtuple("Honest", ())
 
 GIVEN = Given()
-UTILITY_CODES: dict[str, tuple[()]] = {
-    "nonadaptive": NonAdaptive(),
-    "semi_adaptive": SemiAdaptive(),
-    "fisher": Fisher(),
-    "entropy": Entropy(),
-    "tv1": Tv1(),
-    "tv2": Tv2(),
-    "mse": Mse(),
-    "honest": Honest(),
-}
 _KERNELS = {Fisher: fisher, Entropy: entropy, Tv1: tv1, Tv2: tv2, Mse: mse, Honest: honest}
+UTILITY_CODES: dict[str, tuple[()]] = {"nonadaptive": NonAdaptive(), "semi_adaptive": SemiAdaptive()}
+UTILITY_CODES |= {kernel.__name__: kind() for kind, kernel in _KERNELS.items()}
 
 
 @njit(cache=True, error_model="numpy")

@@ -376,9 +376,7 @@ class Mechanism(ABC):
         if self.publishes_subset:
             return check_subset(subset, self.n_categories)
         if subset is not None:
-            raise ValueError(
-                f"subset must be left out for {type(self).__name__}, which publishes none, got {brief(subset)}"
-            )
+            raise ValueError(f"subset must be left out for {type(self).__name__}, got {brief(subset)}")
         return np.zeros(0, dtype=bool)
 
     # How it is named and stored.

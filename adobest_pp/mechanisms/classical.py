@@ -250,9 +250,7 @@ class Kuk(_Design):
     def _check(self) -> None:
         self._set(draws=check_integer(self.draws, "draws", 1, MAX_DRAWS))
         if self.red_yes == self.red_no:
-            raise ValueError(
-                f"red_no must differ from red_yes, got {self.red_no}: answers would contain no information"
-            )
+            raise ValueError(f"red_no must differ from red_yes, got {self.red_no} for both")
 
     @property
     def chances(self) -> tuple[Fraction, Fraction]:

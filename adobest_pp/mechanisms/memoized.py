@@ -98,7 +98,7 @@ class Memoized(Mechanism):
         needed, got = self.permanent.n_outputs, self.instantaneous.n_categories
         if got != needed:
             raise ValueError(
-                f"instantaneous must have {needed} categories, as many as permanent has possible answers, got {got}"
+                f"instantaneous must have {needed} categories, one for each answer of permanent, got {got}"
             )
         self._set(n_categories=self.permanent.n_categories, epsilon=self.permanent.epsilon)
 
@@ -108,14 +108,10 @@ class Memoized(Mechanism):
 
         Parameters
         ----------
-        n_categories : int
-            Number of categories K.
-        epsilon : float
-            Budget of the permanent answer, ε_∞.
-        wave_epsilon : float
-            Budget of one wave, below `epsilon`.
-        n_waves : int
-            Number of waves.
+        n_categories, n_waves : int
+            Numbers of categories K and of waves.
+        epsilon, wave_epsilon : float
+            Budget of the permanent answer, ε_∞, and of one wave, which is smaller.
 
         Examples
         --------
@@ -328,11 +324,9 @@ def _check_part(part: Any, name: str) -> None:
     is_one = isinstance(part, Mechanism) and not part.answer_dims and not part.publishes_subset
     if not is_one or not hasattr(part, "exact_weights"):
         raise ValueError(f"{name} must be {allowed}, got {brief(part)}")
-    if part.n_outputs * part.n_categories > MAX_TABLE:
-        raise ValueError(
-            f"{name} must have at most {MAX_TABLE:,} answers times categories, got {part.n_outputs:,} times "
-            f"{part.n_categories:,}"
-        )
+    entries = part.n_outputs * part.n_categories
+    if entries > MAX_TABLE:
+        raise ValueError(f"{name} must have at most {MAX_TABLE:,} answers times categories, got {entries:,}")
 
 
 def _exact(part: Any) -> list[list[int]]:
