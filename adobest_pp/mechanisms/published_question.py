@@ -183,4 +183,7 @@ def _check_size(settings: Mapping[str, Any], categories: Any) -> None:
     if settings["mechanism"] == "RRRR" and k > MAX_WITH_SUBSET:
         raise ValueError(f"categories must be at most {MAX_WITH_SUBSET:,} labels for RRRR, got {k:,}")
     if settings["mechanism"] == "SetFamily" and n_sets * k > MAX_TABLE:
-        raise ValueError(f"question must have at most {MAX_TABLE // k:,} sets of {k:,} categories, got {n_sets:,}")
+        raise ValueError(
+            f"question must have at most {MAX_TABLE // k:,} sets of {k:,} categories ({MAX_TABLE:,} in all), "
+            f"got {n_sets:,}"
+        )
