@@ -354,7 +354,7 @@ def check_start(mechanism: Any) -> SubsetSelection:
     """Return the mechanism of the first round, or raise ValueError."""
     if not isinstance(mechanism, SubsetSelection):
         raise ValueError(f"mechanism must be a SubsetSelection to ask in rounds, got {brief(mechanism)}")
-    check_within(mechanism.epsilon, "epsilon", EPSILONS)
+    check_within(mechanism.epsilon, "epsilon of a design", EPSILONS)
     return mechanism
 
 
