@@ -145,9 +145,7 @@ class Evidence(NamedTuple):
             if not isinstance(other, Evidence):
                 raise ValueError(f"others must be Evidence, as from Responses.evidence, got {brief(other)}")
             if other.n_categories != self.n_categories:
-                raise ValueError(
-                    f"others must be about the same {self.n_categories} categories, got one about {other.n_categories}"
-                )
+                raise ValueError(f"others must be about {self.n_categories} categories, got {other.n_categories}")
         if len({id(each) for each in (self, *others)}) <= len(others) and self.n_responses:
             raise ValueError("others must be evidence from other people, got the same Evidence twice")
         return merged([self, *others])[0]

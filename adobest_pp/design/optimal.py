@@ -24,13 +24,13 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from adobest_pp._checks import (
-    as_numbers,
+    MAX_EPSILON,
     check_count,
-    check_epsilon,
     check_integer,
-    check_positive,
+    check_numbers,
     check_prior,
     check_probabilities,
+    check_real,
     is_learned,
 )
 from adobest_pp._numerics import zero_sum_basis
@@ -44,7 +44,7 @@ from adobest_pp.mechanisms.subset_selection import SubsetSelection
 
 CRITERIA = ("variance", "worst")
 # Ranges in which the arithmetic is sound.
-LEAST_EPSILON, LEFT = 1e-3, (1e-6, 1e18)
+EPSILONS, LEFT = (1e-3, MAX_EPSILON), (1e-6, 1e18)
 # The smallest gap that is not lost in rounding, and the largest that still needs a search.
 GAPS = (1e-5, 0.1)
 # A share of the least information that answers of SRR have in any direction.
@@ -147,8 +147,7 @@ def optimal_mechanism(
     >>> ad.audit(design.mechanism).holds, design.gap < 0.001
     (True, True)
     """
-    epsilon = check_epsilon(epsilon)
-    share = _check_within(gap, "gap", GAPS)
+    epsilon, share = check_within(epsilon, "epsilon", EPSILONS), check_within(gap, "gap", GAPS)
     sets = None if max_sets is None else check_integer(max_sets, "max_sets", 2 * np.size(theta))
     if not isinstance(criterion, str) or criterion not in CRITERIA:
         raise ValueError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {brief(criterion)}")
@@ -157,8 +156,7 @@ def optimal_mechanism(
         raise ValueError(f"weights must be left out with criterion 'worst', got {brief(weights)}")
     shares = check_probabilities(theta)
     k, basis = shares.size, zero_sum_basis(shares.size).T
-    n_left = _check_within(n_left, "n_left", LEFT)
-    _check_least_epsilon(epsilon)
+    n_left = check_within(n_left, "n_left", LEFT)
     precision = np.zeros((k - 1, k - 1))
     if prior_precision is not None:
         precision = basis.T @ _check_precision(prior_precision, k) @ basis
@@ -195,16 +193,10 @@ def _with_trifle(problem: Problem) -> Problem:
     return replace(problem, precision=problem.precision + TRIFLE * least * np.eye(k - 1))
 
 
-def _check_within(given: float, name: str, bounds: tuple[float, float]) -> float:
-    number = check_positive(given, name)
-    if not bounds[0] <= number <= bounds[1]:
-        raise ValueError(f"{name} must be a number from {bounds[0]:g} to {bounds[1]:g}, got {number:g}")
-    return number
-
-
-def _check_least_epsilon(epsilon: float) -> None:
-    if epsilon < LEAST_EPSILON:
-        raise ValueError(f"epsilon must be at least {LEAST_EPSILON:g} for a design, got {epsilon:g}")
+def check_within(given: Any, name: str, bounds: tuple[float, float]) -> float:
+    """Return a number within the bounds, or raise ValueError."""
+    low, high = bounds
+    return check_real(given, name, f"a number from {low:g} to {high:g}", lambda x: low <= x <= high)
 
 
 def _check_precision(given: ArrayLike, k: int) -> Floats:
@@ -233,10 +225,7 @@ def _check_weights(given: ArrayLike | None, k: int) -> Floats:
 
 
 def _check_numbers(given: ArrayLike, name: str, allowed: str) -> Floats:
-    try:
-        array = as_numbers(given, "fiu").astype(np.float64)
-    except TypeError:
-        array = np.array(np.nan)
+    array = check_numbers(given, "fiu", name, allowed).astype(np.float64)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be {allowed}, got {brief(given)}")
     return array
@@ -365,7 +354,7 @@ def check_start(mechanism: Any) -> SubsetSelection:
     """Return the mechanism of the first round, or raise ValueError."""
     if not isinstance(mechanism, SubsetSelection):
         raise ValueError(f"mechanism must be a SubsetSelection to ask in rounds, got {brief(mechanism)}")
-    _check_least_epsilon(mechanism.epsilon)
+    check_within(mechanism.epsilon, "epsilon of a design", EPSILONS)
     return mechanism
 
 
@@ -401,20 +390,8 @@ def next_question(
 ) -> Question:
     """Return the best question for the `n_left` people who are still to be asked, in all rounds.
 
-    Parameters
-    ----------
-    responses : Responses
-        The answers so far, of any mechanisms; at least one.
-    first : SubsetSelection
-        The question to ask if a design gains next to nothing.
-    n_left : int
-        How many people are left, in all rounds.
-    prior : array of shape (K,) or "learned"
-        Concentrations of the Dirichlet prior, or one that is learned.
-    seed : int
-        Seed of the draws. Equal seeds give equal questions.
-    start : SetFamily or SubsetSelection, optional
-        The question of the last round, where the search starts.
+    `responses` are the answers so far, at least one, of any mechanisms. `first` is asked again if a design gains next
+    to nothing. The search starts at `start`, the question of the last round. Equal seeds give equal questions.
     """
     k = first.n_categories
     theta = posterior_draws(responses, prior, seed, max(DRAWS, DRAWS_PER_CATEGORY * k))

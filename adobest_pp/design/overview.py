@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories, check_probabilities
+from adobest_pp._checks import MAX_EPSILON, check_n_categories, check_numbers, check_probabilities
 from adobest_pp._text import brief
 from adobest_pp._types import Floats, Integers
-from adobest_pp.design.optimal import asymptotic_variance, identifies, optimal_mechanism, reduced_information
+from adobest_pp.design.optimal import (
+    asymptotic_variance,
+    check_within,
+    identifies,
+    optimal_mechanism,
+    reduced_information,
+)
 from adobest_pp.design.set_families import MOST_ENUMERATED
 from adobest_pp.design.utilities import select_subset
 from adobest_pp.mechanisms import Mechanism, audit, build_mechanism, find_mechanism
@@ -38,8 +44,9 @@ PLANNED = tuple(WHEN)
 SHAPES = ("even", "uneven", "sparse")
 # The most categories for which the information of an answer, of K² numbers, is inverted.
 MOST_INVERTED = 2000
-# The smallest budget that is planned for.
+# The budgets that are planned for.
 LEAST_EPSILON = 0.01
+BUDGETS = (LEAST_EPSILON, MAX_EPSILON)
 # Half of a 95 % interval, in standard deviations.
 DEVIATIONS = 1.959963984540054
 
@@ -117,8 +124,9 @@ def unit_half_widths(one: Candidate, theta: Floats) -> Floats:
     """
     from adobest_pp.likelihood.without_prior import MOST_CATEGORIES, counts_say_all
 
-    if one.mechanism.naming() is not None and (theta.size > MOST_CATEGORIES or counts_say_all(one.mechanism)):
-        return np.asarray(DEVIATIONS * np.sqrt(_variances_of_counts(one.mechanism, theta)))
+    naming = one.mechanism.naming()
+    if naming is not None and (theta.size > MOST_CATEGORIES or counts_say_all(one.mechanism)):
+        return np.asarray(DEVIATIONS * np.sqrt(_variances_of_counts(naming, theta)))
     if theta.size > MOST_INVERTED:
         return np.full(theta.size, np.inf)
     information, basis = reduced_information(one.mechanism, theta, one.subset)
@@ -128,10 +136,8 @@ def unit_half_widths(one: Candidate, theta: Floats) -> Floats:
     return np.asarray(DEVIATIONS * np.sqrt(np.sum((basis @ vectors) ** 2 / values, axis=1)))
 
 
-def _variances_of_counts(mechanism: Mechanism, theta: Floats) -> Floats:
+def _variances_of_counts(naming: tuple[float, float], theta: Floats) -> Floats:
     """Return n times the variances of shares that are estimated from how many answers name each category."""
-    naming = mechanism.naming()
-    assert naming is not None
     truth, other = naming
     h = other + (truth - other) * theta
     return np.asarray(h * (1 - h) / (truth - other) ** 2)
@@ -141,8 +147,9 @@ def _variance(one: Candidate, theta: Floats) -> float:
     """Return n times the sum of the variances of all shares, NaN if it would take too long."""
     from adobest_pp.likelihood.without_prior import MOST_CATEGORIES
 
-    if theta.size > MOST_CATEGORIES and one.mechanism.naming() is not None:
-        return float(_variances_of_counts(one.mechanism, theta).sum())
+    naming = one.mechanism.naming()
+    if theta.size > MOST_CATEGORIES and naming is not None:
+        return float(_variances_of_counts(naming, theta).sum())
     return asymptotic_variance(one.mechanism, theta, subset=one.subset) if theta.size <= MOST_INVERTED else math.nan
 
 
@@ -235,7 +242,7 @@ def mechanism_table(
     >>> bool(table["holds"].all()), table["bits"].values.tolist()
     (True, [2.0, 4.0])
     """
-    k, budget = check_n_categories(n_categories), check_epsilon(epsilon)
+    k, budget = check_n_categories(n_categories), check_within(epsilon, "epsilon", BUDGETS)
     shares = shape("even", k) if theta is None else check_probabilities(theta, k)
     table = efficiency_table(k, [budget], shares, mechanisms).isel(theta=0, epsilon=0, drop=True)
     names = table["mechanism"].values.tolist()
@@ -255,11 +262,8 @@ def mechanism_table(
 
 
 def _check_budgets(epsilons: ArrayLike) -> list[float]:
-    allowed = f"one or more budgets from {LEAST_EPSILON:g} to 30, in ascending order"
-    try:
-        budgets = as_numbers(epsilons, "fiu").astype(np.float64)
-    except TypeError:
-        budgets = np.empty(0)
-    if budgets.ndim != 1 or not budgets.size or not (budgets >= LEAST_EPSILON).all() or (np.diff(budgets) <= 0).any():
+    allowed = "one or more budgets in ascending order"
+    budgets = check_numbers(epsilons, "fiu", "epsilons", allowed).astype(np.float64)
+    if budgets.ndim != 1 or not budgets.size or (np.diff(budgets) <= 0).any():
         raise ValueError(f"epsilons must be {allowed}, got {brief(epsilons)}")
-    return [check_epsilon(each, "epsilons") for each in budgets.tolist()]
+    return [check_within(each, "epsilons", BUDGETS) for each in budgets.tolist()]

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from adobest_pp._checks import (
     MAX_EPSILON,
     check_count,
-    check_epsilon,
     check_flag,
     check_integer,
     check_n_categories,
@@ -30,11 +29,11 @@ from adobest_pp._text import brief, check_labels, labels_of
 from adobest_pp._types import Floats
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
-from adobest_pp.design.optimal import check_design_prior
+from adobest_pp.design.optimal import check_design_prior, check_within
 from adobest_pp.design.overview import (
+    BUDGETS,
     DESIGN,
     DEVIATIONS,
-    LEAST_EPSILON,
     PLANNED,
     SHAPES,
     Candidate,
@@ -59,7 +58,7 @@ AS_GOOD, WORTH_A_DESIGN = 0.02, 0.05
 # Below these limits the asymptotic half-width is within 10 % of the simulated one: the half-width divided by the
 # distance of the share to 0 or 1, and the standard deviation divided by the prior's, each the mean over the categories.
 BESIDE_SHARES, BESIDE_PRIOR = 0.4, 0.3
-BUDGETS = (math.log(LEAST_EPSILON), math.log(MAX_EPSILON))
+LOG_BUDGETS = (math.log(BUDGETS[0]), math.log(BUDGETS[1]))
 # On the log scale: the wanted half-width counts as reached within the first number; the search for ε by the formula
 # stops within the second, or after this many steps.
 REACHED, EXACT, MOST_STEPS = 0.05, 2e-3, 40
@@ -219,9 +218,7 @@ def _check_numbers(people: Any, epsilon: Any, half_width: Any) -> dict[str, Any]
         raise ValueError(f"two of people, epsilon and half_width must be given, got {got}: the plan finds the third")
     numbers = {"people": 0 if people is None else check_count(people, "people"), "epsilon": 0.0, "half_width": 0.0}
     if epsilon is not None:
-        numbers["epsilon"] = epsilon = check_epsilon(epsilon)
-        if epsilon < LEAST_EPSILON:
-            raise ValueError(f"epsilon must be at least {LEAST_EPSILON:g} for a plan, got {epsilon:g}")
+        numbers["epsilon"] = check_within(epsilon, "epsilon", BUDGETS)
     if half_width is not None:
         allowed = "a number above 0 and below 0.5, half the width of an interval of a share"
         numbers["half_width"] = check_real(half_width, "half_width", allowed, lambda x: 0 < x < 0.5)
@@ -458,7 +455,7 @@ class Search:
 
         # A larger ε hardly gains anything.
         begin = min(math.log(near.mechanism.epsilon), math.log(4.0))
-        place, widths, error = self._match(widths_at, begin, -1.0, BUDGETS)
+        place, widths, error = self._match(widths_at, begin, -1.0, LOG_BUDGETS)
         if math.log(widths.mean() / asked.half_width) > REACHED:
             return _unreachable(asked)
         held = candidate(name, asked.theta, _budget(place), held)
@@ -471,7 +468,7 @@ class Search:
         """
         asked = self.question
         target = math.log(wanted * math.sqrt(asked.people))
-        (low, high), place, one = BUDGETS, self.near, None
+        (low, high), place, one = LOG_BUDGETS, self.near, None
         points: list[tuple[float, float]] = []
         for _ in range(MOST_STEPS):
             one = candidate(name, asked.theta, _budget(place), one)
@@ -547,14 +544,10 @@ class Search:
             widths = unit / math.sqrt(people)
         else:
             self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
-        guess = one.mechanism.best_guess(asked.theta, subset=one.subset)
-        half_widths, reliable = (
-            (float(widths.mean()), float(widths.max())),
-            reliable_from(unit, asked.theta, asked.prior),
-        )
-        return PlanSolution(
-            people, one.mechanism.epsilon, *half_widths, error, method, float(unit.mean()), reliable, guess
-        )
+        mechanism, mean, worst = one.mechanism, float(widths.mean()), float(widths.max())
+        guess = mechanism.best_guess(asked.theta, subset=one.subset)
+        reliable = reliable_from(unit, asked.theta, asked.prior)
+        return PlanSolution(people, mechanism.epsilon, mean, worst, error, method, float(unit.mean()), reliable, guess)
 
 
 def _unreachable(asked: PlanProblem) -> PlanSolution:

@@ -9,7 +9,6 @@ sets. So, at the end, the lightest sets are dropped a few at a time, with the we
 sets are exchanged for the lightest.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from adobest_pp._types import Floats, Masks
-from adobest_pp.mechanisms.projective_geometry_response import ProjectiveGeometryResponse, field_of
+from adobest_pp.mechanisms.projective_geometry_response import ProjectiveGeometryResponse, coordinates, field_of
 
 MOST_STEPS = 60
 # The share of the way to the boundary that a step may go, and the most that a step may cut the mean complementarity.
@@ -518,15 +517,8 @@ def climb(pull, theta, prices, odds, members, found):  # type: ignore[no-untyped
             where, highest = -1, now + 1e-15 * abs(now)
             for i in range(n):
                 sign = -1.0 if member[i] else 1.0
-                value = _excess(
-                    quadratic + 2.0 * sign * by_pull[i] + pull[i, i],
-                    mass + sign * theta[i],
-                    price + sign * prices[i],
-                    size + sign,
-                    total,
-                    n,
-                    odds,
-                )
+                after = quadratic + 2.0 * sign * by_pull[i] + pull[i, i]
+                value = _excess(after, mass + sign * theta[i], price + sign * prices[i], size + sign, total, n, odds)
                 if value > highest:
                     where, highest = i, value
             if where < 0:
@@ -539,9 +531,8 @@ def climb(pull, theta, prices, odds, members, found):  # type: ignore[no-untyped
 
 
 # Hyperplanes of projective geometries: few sets, in which all pairs of categories meet equally often. For an order q
-# near e^ε + 1 they are nearly as good as subset selection with all sets of its size (V. Feldman, J. Nelson, H. Nguyen
-# and K. Talwar (2022), Private frequency estimation via projective geometry, ICML). The search starts with them.
-
+# near e^ε + 1 they are nearly as good as subset selection with all sets of its size (see
+# `adobest_pp.mechanisms.projective_geometry_response`). The search starts with them.
 
 # The numbers of elements of the fields: primes and powers of primes.
 ORDERS = (2, 3, 4, 5, 7, 8, 9, 11, 13)
@@ -552,14 +543,8 @@ def hyperplanes(k: int, order: int) -> Masks:
 
     Each point is in equally many hyperplanes, and so is each pair of points.
     """
-    dimension = ProjectiveGeometryResponse(k, 1.0, order).dimension
-    points = np.array(
-        [
-            (0,) * lead + (1,) + rest
-            for lead in range(dimension)
-            for rest in itertools.product(range(order), repeat=dimension - lead - 1)
-        ]
-    )
+    t = ProjectiveGeometryResponse(k, 1.0, order).dimension
+    points = coordinates(np.concatenate([np.arange(order**j, 2 * order**j) for j in reversed(range(t))]), order, t)
     # Neighboring points lie on common planes. In random order, the sets have more similar sizes.
     held = points[np.random.default_rng(order).permutation(len(points))[:k]]
     return np.asarray(field_of(order).dot(points[:, None], held) == 0)

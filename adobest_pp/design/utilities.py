@@ -339,38 +339,18 @@ Mse = namedtuple("Mse", ())
 Honest = namedtuple("Honest", ())
 
 GIVEN = Given()
-UTILITY_CODES: dict[str, tuple[()]] = {
-    "nonadaptive": NonAdaptive(),
-    "semi_adaptive": SemiAdaptive(),
-    "fisher": Fisher(),
-    "entropy": Entropy(),
-    "tv1": Tv1(),
-    "tv2": Tv2(),
-    "mse": Mse(),
-    "honest": Honest(),
-}
 _KERNELS = {Fisher: fisher, Entropy: entropy, Tv1: tv1, Tv2: tv2, Mse: mse, Honest: honest}
+UTILITY_CODES: dict[str, tuple[()]] = {"nonadaptive": NonAdaptive(), "semi_adaptive": SemiAdaptive()}
+UTILITY_CODES |= {kernel.__name__: kind() for kind, kernel in _KERNELS.items()}
 
 
 @njit(cache=True, error_model="numpy")
 def choose_size(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
-    """Return the size k that a utility chooses; the subset is ``order[:k]``.
+    """Return the size k that a utility, one of `UTILITY_CODES` or `GIVEN`, chooses; the subset is ``order[:k]``.
 
-    Parameters
-    ----------
-    code : Given, NonAdaptive, …
-        One of `UTILITY_CODES`, or `GIVEN`.
-    alpha : float
-        The mass that ``semi_adaptive`` has to reach; ignored by the others.
-    theta : float64[K]
-        Non-negative, not all zero. It is divided by its sum, so φ will do.
-    coefficients : Coefficients
-        Of the RRRR mechanism.
-    order : int64[K]
-        Any permutation of 0 … K−1, replaced by the order of θ. Starting from the order of the last step is fast.
-    smallest_size : int
-        The smallest size allowed; 0 allows SRR. `GIVEN` returns this size, and ``nonadaptive`` returns 0;
-        neither changes `order`.
+    `alpha` is the mass that ``semi_adaptive`` has to reach. θ is divided by its sum, so φ will do. `order` is any
+    permutation of 0 … K−1, and is replaced by the order of θ; starting from the order of the last step is fast.
+    `smallest_size` 0 allows SRR. `GIVEN` returns `smallest_size` and ``nonadaptive`` 0; they do not change `order`.
     """
     return _choose_size(code, alpha, theta, coefficients, order, smallest_size)
 

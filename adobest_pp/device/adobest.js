@@ -29,6 +29,7 @@ const MAX_EPSILON = 30;
 const MAX_LABEL = 500;
 const MAX_OUTPUTS = 20_000;
 const MAX_ORDER = 2 ** 20;
+const MAX_POINTS = 2 ** 24;
 const MAX_HASHES = 2 ** 20;
 const MAX_VALUES = 2 ** 16;
 const MAX_DRAWS = 100; // cards of Kuk's design
@@ -78,9 +79,7 @@ export function readQuestion(text, { epsilon } = {}) {
 
     /** Return the randomized answer of a person whose category is x, 0 … K−1, from the system's entropy. */
     privatize(x) {
-      if (arguments.length !== 1) {
-        throw new TypeError("privatize takes the number of a category and nothing else.");
-      }
+      refuseIf(arguments.length !== 1, "privatize takes the number of a category and nothing else.", TypeError);
       return draw(mechanism, x, systemEntropy());
     },
 
@@ -262,9 +261,8 @@ function systemEntropy() {
 }
 
 function draw(mechanism, x, words) {
-  if (typeof x !== "number" || !Number.isInteger(x) || x < 0 || x >= mechanism.k) {
-    throw new RangeError(`x must be a category number from 0 to ${mechanism.k - 1} (its value is not shown).`);
-  }
+  refuseIf(!isCode(mechanism.k)(x),
+    `x must be a category number from 0 to ${mechanism.k - 1} (its value is not shown).`, RangeError);
   try {
     return mechanism.draw(x, words);
   } finally {
@@ -443,6 +441,7 @@ function projectiveGeometryResponse(settings, odds, k, subset) {
   const dot = (a, b) => a.reduce((sum, each, i) => add(sum, multiply(each, b[i])), 0);
   const leading = (vector) => vector.reduceRight((first, each, i) => pick(each !== 0, i, first), t - 1);
   const points = count(t);
+  refuseIf(points > MAX_POINTS, `The order must have a geometry of at most ${MAX_POINTS} points.`);
   const agree = (x, z) => dot(digits(number(x)), digits(number(z))) === 0;
   const both = BigInt(count(t - 2));
   return {
@@ -483,9 +482,7 @@ function fieldOf(q) {
   };
   if (!Object.hasOwn(POLYNOMIALS, q)) {
     for (let i = 2; i * i <= q; i += 1) {
-      if (q % i === 0) {
-        throw new Error(`The order must be a prime, or ${Object.keys(POLYNOMIALS).join(", ")}.`);
-      }
+      refuseIf(q % i === 0, `The order must be a prime, or ${Object.keys(POLYNOMIALS).join(", ")}.`);
     }
     const multiply = (a, b) => (a * b) % q;
     return { add: (a, b) => (a + b) % q, multiply, negative: (a) => (q - a) % q, inverse: power(multiply) };
@@ -499,8 +496,8 @@ function fieldOf(q) {
     const result = new Array(9).fill(0);
     digits(a).slice(0, degree).forEach((c, i) => digits(b).slice(0, degree).forEach((d, j) => { result[i + j] += c * d; }));
     for (let i = 8; i >= degree; i -= 1) {
-      for (let j = degree; j >= 0; j -= 1) {
-        result[i - degree + j] -= (j < degree ? result[i] : 0) * modulus[j];
+      for (let j = 0; j < degree; j += 1) {
+        result[i - degree + j] -= result[i] * modulus[j];
       }
       result[i] = 0;
     }

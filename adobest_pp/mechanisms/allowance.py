@@ -32,6 +32,7 @@ from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.memoized import Memoized
 from adobest_pp.mechanisms.published_question import PublishedQuestion
 from adobest_pp.mechanisms.registry import loads
+from adobest_pp.mechanisms.ticks import Ticks
 
 SCHEMA = "adobest_pp.allowance"
 _LARGEST = 16_000_000
@@ -108,7 +109,13 @@ class Allowance:
         return f"<Allowance: ε = {self.epsilon:g}, {self.left:g} left after {len(self._entries)} questions>"
 
     def answer(
-        self, name: str, question: Mechanism | PublishedQuestion | Any, x: ArrayLike, *, wave: int = 0, changes: int = 0
+        self,
+        name: str,
+        question: Mechanism | Ticks | PublishedQuestion,
+        x: ArrayLike,
+        *,
+        wave: int = 0,
+        changes: int = 0,
     ) -> Any:
         """Return the answer of the person to a question, from the operating system's entropy.
 
@@ -139,13 +146,14 @@ class Allowance:
         """
         mechanism: Any = question.mechanism if isinstance(question, PublishedQuestion) else question
         label = _check_name(name)
-        if not callable(getattr(mechanism, "privatize", None)) or not hasattr(mechanism, "settings"):
+        is_row, is_memoized = isinstance(mechanism, Ticks), isinstance(mechanism, Memoized)
+        if not (is_row or isinstance(mechanism, Mechanism)):
             raise ValueError(f"question must be a mechanism or a published question, got {brief(question)}")
-        is_memoized = isinstance(mechanism, Memoized)
         number = str(check_integer(wave, "wave", 0, mechanism.n_waves - 1 if is_memoized else 0))
         times = check_integer(changes, "changes", 0, mechanism.n_waves if is_memoized else 0)
-        if isinstance(mechanism, Mechanism):  # before anything is charged
-            check_private(x if np.ndim(x) == 0 else "several", mechanism.n_categories)
+        checked = mechanism._check_private(x) if is_row else check_private(x, mechanism.n_categories)
+        if checked.ndim != is_row:  # the answers of several rows would cost several times ε
+            raise ValueError("x must be that of one person, got several (their values are not shown)")
         subset = question.subset if isinstance(question, PublishedQuestion) else None
         asked = json_digest([mechanism.settings(), subset, times])
         cost = mechanism.epsilon_of_changes(times) if is_memoized else mechanism.epsilon

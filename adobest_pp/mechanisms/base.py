@@ -11,6 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple, Self
@@ -18,7 +19,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_answers, check_numbers, check_private, check_probabilities, check_subset
+from adobest_pp._checks import (
+    check_answers,
+    check_numbers,
+    check_private,
+    check_probabilities,
+    check_subset,
+    check_theta,
+)
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, pattern_rows, structured_rows, support_rows, unique_rows
@@ -30,8 +38,8 @@ from adobest_pp.mechanisms.information import from_matrix, from_supports
 MAX_OUTPUTS = 20_000
 # With at most this many possible answers, a check of fit counts every one of them.
 MAX_COUNTED = 1024
-# Answers whose support sets are unpacked at a time.
-_ANSWERS_AT_ONCE = 1 << 16
+# Entries of support sets that are in memory at a time.
+_ENTRIES_AT_ONCE = 1 << 24
 # If the table of all support sets has more entries than this, a mechanism's `structure` is used in its place.
 FEW_ENTRIES = 1 << 16
 
@@ -158,6 +166,10 @@ class Mechanism(ABC):
         """The integer that stands for e^ε, rounded down, as `UNIT` stands for 1."""
         return exp_weight(self.epsilon)
 
+    def _weights_by_support(self, support: Masks) -> NDArray[np.object_]:
+        """Return a table of integers: e^ε where a category is in the support set of an answer, 1 elsewhere."""
+        return np.where(support, np.array(self._keep, dtype=object), np.array(UNIT, dtype=object))
+
     def published_odds(self, subset: Sequence[int] | None = None) -> tuple[int, ...]:
         """Return the integers that stand for e^ε in the exact weights of a question, in units of `exact.UNIT`.
 
@@ -180,6 +192,12 @@ class Mechanism(ABC):
     def outputs(self) -> Integers:
         """Return every possible answer, in the order of the rows of the transition matrix."""
         return np.arange(self.n_outputs)
+
+    def _check_few_outputs(self) -> None:
+        """Raise ValueError if there are too many possible answers to list them."""
+        if self.n_outputs > MAX_OUTPUTS:
+            name = f"{type(self).__name__} with {self.n_categories} categories"
+            raise ValueError(f"{name} has more than {MAX_OUTPUTS:,} possible answers: too many to list")
 
     @property
     def answer_type(self) -> np.dtype[Any]:
@@ -240,6 +258,24 @@ class Mechanism(ABC):
         """
         return None
 
+    def _named_counts(self, n: int, observed: Floats, theta: Floats, listed: Integers) -> Counts:
+        """Return how many of n answers name each listed category, as `answer_counts` does.
+
+        An answer that is a category names no other one. An answer of another mechanism names any two categories
+        independently of each other, given the truth.
+        """
+        naming = self.naming()
+        assert naming is not None
+        other, gain = naming[1], naming[0] - naming[1]
+        single = other + gain * theta[listed]
+        joint = np.zeros((listed.size, listed.size))
+        if not self.answers_are_categories:
+            joint += other**2 + other * gain * (theta[listed][:, None] + theta[listed])
+        np.fill_diagonal(joint, single)
+        slope = np.zeros((listed.size, self.n_categories))
+        slope[np.arange(listed.size), listed] = n * gain
+        return Counts(observed, np.full(listed.size, n * other), slope, n * (joint - np.outer(single, single)))
+
     def naming(self) -> tuple[float, float] | None:
         """Return the probabilities that an answer names the truth, and that it names any other given category.
 
@@ -265,9 +301,15 @@ class Mechanism(ABC):
         """
         raise NotImplementedError
 
-    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
+    def _drawing(self, kernel: str, table: ArrayLike) -> Drawing:
+        """Return a function of `adobest_pp.mechanisms.drawing`, which loads Numba, with its table."""
+        from adobest_pp.mechanisms import drawing
+
+        return Drawing(getattr(drawing, kernel), np.asarray(table, dtype=np.float64))
+
+    def information(self, theta: ArrayLike, *, subset: ArrayLike | None = None) -> Floats:
         """Return the Fisher information of θ in one answer, of shape (K, K), for vectors whose sum is zero."""
-        return self._information(theta, self._check_published(subset))
+        return self._information(check_theta(theta, self.n_categories), self._check_published(subset))
 
     def _information(self, theta: Floats, subset: Masks) -> Floats:
         """Return `information` for a checked subset; by default from `transition_matrix`."""
@@ -334,23 +376,16 @@ class Mechanism(ABC):
         if self.publishes_subset:
             return check_subset(subset, self.n_categories)
         if subset is not None:
-            raise ValueError(
-                f"subset must be left out for {type(self).__name__}, which publishes none, got {brief(subset)}"
-            )
+            raise ValueError(f"subset must be left out for {type(self).__name__}, got {brief(subset)}")
         return np.zeros(0, dtype=bool)
 
     # How it is named and stored.
 
     def settings(self) -> dict[str, Any]:
-        """Return plain values from which `mechanism_from_settings` builds an equal mechanism."""
-        values = {part.name: getattr(self, part.name) for part in fields(self) if part.init}  # type: ignore[arg-type]
-        plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in values.items()}
-        return {"mechanism": type(self).__name__, **plain}
-
-    def _settings_with(self, **own: Any) -> dict[str, Any]:
-        """Return settings with the name, K and ε before those of the class."""
-        shared = {"mechanism": type(self).__name__, "n_categories": self.n_categories, "epsilon": self.epsilon}
-        return shared | own
+        """Return plain values from which `mechanism_from_settings` builds an equal mechanism: K, ε and its own."""
+        own = {part.name: getattr(self, part.name) for part in fields(self) if part.init}  # type: ignore[arg-type]
+        values = {"n_categories": self.n_categories, "epsilon": self.epsilon} | own
+        return {"mechanism": type(self).__name__} | {name: _plain(value) for name, value in values.items()}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -402,7 +437,7 @@ class FiniteMechanism(Mechanism):
 
     def drawing(self) -> Drawing:
         """Draw from the cumulative table of the answers."""
-        return table_drawing(self.transition_matrix())
+        return self._drawing("draw_from_table", np.cumsum(self.transition_matrix(), axis=0))
 
     def _best_guess(self, theta: Floats, subset: Masks) -> float:
         """Return `best_guess` from the matrix, however many rows it has."""
@@ -476,7 +511,7 @@ class ExtremalMechanism(Mechanism):
         >>> ad.HadamardResponse(3, epsilon=1.0).matvec(np.array([0.5, 0.3, 0.2])).tolist()
         [1.0, 0.3, 0.5, 0.2]
         """
-        vector, block = np.ascontiguousarray(theta, dtype=np.float64), self.structure()
+        vector, block = _vector(theta, self.n_categories, "theta"), self.structure()
         if not block.size:
             return np.asarray(self.support(self.outputs()) @ vector)
         from adobest_pp.transforms import structured_masses
@@ -487,7 +522,7 @@ class ExtremalMechanism(Mechanism):
 
     def rmatvec(self, weights: Floats) -> Floats:
         """Return Σ weights[z]·1[x ∈ A_z] over all possible answers z, of shape (K,): the transpose of `matvec`."""
-        vector, block = np.ascontiguousarray(weights, dtype=np.float64), self.structure()
+        vector, block = _vector(weights, self.n_outputs, "weights"), self.structure()
         if not block.size:
             return np.asarray(vector @ self.support(self.outputs()))
         from adobest_pp.transforms import add_structured
@@ -528,10 +563,8 @@ class ExtremalMechanism(Mechanism):
         if block.size and self.n_outputs * self.n_categories > FEW_ENTRIES:
             scales = self.log_weight(np.arange(self.n_outputs))
             return structured_rows(answers.astype(np.int64), inside, scales, block, self.n_categories)
-        parts = [
-            np.packbits(self.support(answers[start : start + _ANSWERS_AT_ONCE]), axis=1)
-            for start in range(0, len(answers), _ANSWERS_AT_ONCE)
-        ]
+        n = max(1, _ENTRIES_AT_ONCE // self.n_categories)
+        parts = [np.packbits(self.support(answers[i : i + n]), axis=1) for i in range(0, len(answers), n)]
         packed = np.concatenate(parts) if parts else np.zeros((0, -(-self.n_categories // 8)), dtype=np.uint8)
         first, row_of = unique_rows(packed)
         scale = self.log_weight(answers[first])
@@ -555,12 +588,12 @@ class NumberedMechanism(ExtremalMechanism):
 
     def outputs(self) -> Integers:
         """Return every possible answer, 0 … m−1, or raise ValueError if there are too many to list."""
-        check_few_outputs(self)
+        self._check_few_outputs()
         return np.arange(self.n_outputs)
 
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[y, x] that the production path draws from; columns have equal sums."""
-        return weights_by_support(self.support(self.outputs()), self._keep)
+        return self._weights_by_support(self.support(self.outputs()))
 
     @property
     def _log_weight(self) -> float:
@@ -580,6 +613,23 @@ class NumberedMechanism(ExtremalMechanism):
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts | None:
         """Count each answer, if there are not too many."""
         return None if self.n_outputs > MAX_COUNTED else output_counts(answers, self.transition_matrix(), theta)
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as a value of JSON: a fraction as text such as ``1/6``, a mechanism as its settings."""
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mechanism):
+        return value.settings()
+    return value.tolist() if hasattr(value, "tolist") else str(value) if isinstance(value, Fraction) else value
+
+
+def _vector(values: ArrayLike, size: int, name: str) -> Floats:
+    """Return `size` numbers as an array, or raise ValueError: compiled functions do not check the length."""
+    array = check_numbers(values, "fiu", name, f"{size:,} numbers")
+    if array.shape != (size,):
+        raise ValueError(f"{name} must be {size:,} numbers, got an array of shape {array.shape}")
+    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def _integers(row: list[Any], allowed: str) -> list[int]:
@@ -607,18 +657,6 @@ def rows_of(answers: ArrayLike, width: int, allowed: str) -> Integers:
     return rows
 
 
-def check_few_outputs(mechanism: Mechanism) -> None:
-    """Raise ValueError if a mechanism has too many possible answers to list them."""
-    if mechanism.n_outputs > MAX_OUTPUTS:
-        name, k = type(mechanism).__name__, mechanism.n_categories
-        raise ValueError(f"{name} with {k} categories has more than {MAX_OUTPUTS:,} possible answers: too many to list")
-
-
-def weights_by_support(support: Masks, inside: int) -> NDArray[np.object_]:
-    """Return a table of integers: `inside` where a category is in the support set of an answer, UNIT elsewhere."""
-    return np.where(support, np.array(inside, dtype=object), np.array(UNIT, dtype=object))
-
-
 def nothing_published(n_categories: int) -> Published:
     """Return what a mechanism that publishes no subset has published."""
     return Published(np.zeros(0, dtype=np.int64), np.zeros((0, n_categories), dtype=bool))
@@ -640,34 +678,3 @@ def output_counts(answers: Answers, matrix: Floats, theta: Floats, counted: Inte
     listed = np.arange(len(matrix)) if counted is None else counted
     observed = np.bincount(answers, minlength=int(listed.max()) + 1)[listed].astype(np.float64)
     return Counts(observed, np.zeros(len(matrix)), n * matrix, n * (np.diag(chance) - np.outer(chance, chance)))
-
-
-def named_counts(mechanism: Mechanism, n: int, observed: Floats, theta: Floats, listed: Integers) -> Counts:
-    """Return how many of n answers name each listed category, as `Mechanism.answer_counts` does.
-
-    An answer that is a category names no other one. An answer of another mechanism names any two categories
-    independently of each other, given the truth.
-    """
-    naming = mechanism.naming()
-    assert naming is not None
-    other, gain = naming[1], naming[0] - naming[1]
-    single = other + gain * theta[listed]
-    joint = np.zeros((listed.size, listed.size))
-    if not mechanism.answers_are_categories:
-        joint += other**2 + other * gain * (theta[listed][:, None] + theta[listed])
-    np.fill_diagonal(joint, single)
-    slope = np.zeros((listed.size, mechanism.n_categories))
-    slope[np.arange(listed.size), listed] = n * gain
-    return Counts(observed, np.full(listed.size, n * other), slope, n * (joint - np.outer(single, single)))
-
-
-def drawing_with(kernel: str, table: ArrayLike) -> Drawing:
-    """Return a function of `adobest_pp.mechanisms.drawing`, which loads Numba, with its table."""
-    from adobest_pp.mechanisms import drawing
-
-    return Drawing(getattr(drawing, kernel), np.asarray(table, dtype=np.float64))
-
-
-def table_drawing(matrix: Floats) -> Drawing:
-    """Return the compiled function that draws from the columns of a transition matrix."""
-    return drawing_with("draw_from_table", np.cumsum(matrix, axis=0))

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,10 +55,6 @@ class Channel(FiniteMechanism):
         ratios = [[value.as_integer_ratio() for value in row] for row in self.matrix]
         unit = max(denominator for row in ratios for _, denominator in row)
         return np.array([[top * (unit // bottom) for top, bottom in row] for row in ratios], dtype=object)
-
-    def settings(self) -> dict[str, Any]:
-        """Return plain values that build an equal mechanism."""
-        return self._settings_with(matrix=[list(row) for row in self.matrix])
 
 
 def loss_of_table(mechanism: FiniteMechanism, name: str) -> float:

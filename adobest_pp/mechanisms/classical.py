@@ -13,7 +13,7 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Rational, Real
 from typing import Any
@@ -75,12 +75,6 @@ class _Design(FiniteMechanism):
     def published_odds(self, subset: Sequence[int] | None = None) -> tuple[int, ...]:
         """Return none: devices use the fractions themselves."""
         return ()
-
-    def settings(self) -> dict[str, Any]:
-        """Return plain values that build an equal mechanism, with fractions as text."""
-        own = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        plain = {name: as_text(value) if isinstance(value, Fraction) else value for name, value in own.items()}
-        return self._settings_with(**plain)
 
 
 @dataclass(frozen=True)
@@ -184,7 +178,7 @@ class ForcedResponse(_Design):
 
     def _check(self) -> None:
         if self.forced_yes + self.forced_no >= 1:
-            total = as_text(self.forced_yes + self.forced_no)
+            total = self.forced_yes + self.forced_no
             raise ValueError(f"forced_no must be below 1 together with forced_yes, got a sum of {total}")
 
     @property
@@ -256,10 +250,7 @@ class Kuk(_Design):
     def _check(self) -> None:
         self._set(draws=check_integer(self.draws, "draws", 1, MAX_DRAWS))
         if self.red_yes == self.red_no:
-            raise ValueError(
-                f"red_no must differ from red_yes, got {as_text(self.red_no)} for both: answers would contain "
-                "no information"
-            )
+            raise ValueError(f"red_no must differ from red_yes, got {self.red_no} for both")
 
     @property
     def chances(self) -> tuple[Fraction, Fraction]:
@@ -284,13 +275,8 @@ def check_fraction(value: Any, name: str) -> Fraction:
         if isinstance(value, bool) or not (is_text or isinstance(value, Real)):
             raise ValueError
         found = Fraction(value if is_text or isinstance(value, Rational) else repr(float(value)))
+        if not 0 < found < 1 or found.denominator > MAX_DENOMINATOR:
+            raise ValueError
     except (ValueError, ZeroDivisionError):
         raise ValueError(f"{name} must be {allowed}, got {brief(value)}") from None
-    if not 0 < found < 1 or found.denominator > MAX_DENOMINATOR:
-        raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
     return found
-
-
-def as_text(value: Fraction) -> str:
-    """Return a fraction as text, such as ``1/6``."""
-    return f"{value.numerator}/{value.denominator}"

@@ -29,7 +29,6 @@ from adobest_pp.mechanisms.base import (
     Drawing,
     NumberedMechanism,
     Published,
-    drawing_with,
     output_counts,
 )
 from adobest_pp.mechanisms.exact import UNIT, Source, randomized_response
@@ -157,7 +156,7 @@ class CountMeanSketch(NumberedMechanism):
     def drawing(self) -> Drawing:
         """Draw a function, and randomize the hash of the truth."""
         kept = self.n_hashes * self._weight * math.exp(self.epsilon)
-        return drawing_with("draw_sketched", [[kept, self.n_values, self.n_hashes]])
+        return self._drawing("draw_sketched", [[kept, self.n_values, self.n_hashes]])
 
     @property
     def _weight(self) -> float:

@@ -84,19 +84,10 @@ def guess_from_members(
 
 
 def guess_from_sets(theta: Floats, odds: float, first: Floats, weight: float) -> float:
-    """Return the probability of a right guess from the support set of an answer.
+    """Return the probability of a right guess from the support set of an answer, with θ in descending order.
 
-    Parameters
-    ----------
-    theta : array of shape (K,)
-        Shares in descending order.
-    odds : float
-        e^ε, how much likelier an answer is for the categories of its set.
-    first : array of shape (K,)
-        The share of the answers, by their weights w_z, whose most frequent category has this place in the order. The
-        rest, if the sum is below 1, are answers with an empty set.
-    weight : float
-        The sum of all w_z.
+    For each place in this order, `first` has the share of the answers, by their weights w_z, whose most frequent
+    category is there. The rest, if the sum is below 1, are answers with an empty set. `weight` is the sum of all w_z.
     """
     empty = max(0.0, 1.0 - float(first.sum()))
     return weight * float(first @ np.maximum(odds * theta, theta[0]) + empty * theta[0])

@@ -9,7 +9,7 @@ import numpy as np
 from adobest_pp._checks import check_epsilon, check_n_categories
 from adobest_pp._types import Answers, Integers, Masks
 from adobest_pp.evidence import HADAMARD
-from adobest_pp.mechanisms.base import AuditCase, Drawing, NumberedMechanism, table_drawing
+from adobest_pp.mechanisms.base import AuditCase, Drawing, NumberedMechanism
 from adobest_pp.mechanisms.exact import UNIT, Source
 
 # The most entries of the table that predictive draws use.
@@ -90,7 +90,7 @@ class HadamardResponse(NumberedMechanism):
         """Draw from the cumulative table of the answers, if it is not too large."""
         if self.n_outputs * self.n_categories > _MAX_DRAWN:
             raise NotImplementedError
-        return table_drawing(self.transition_matrix())
+        return self._drawing("draw_from_table", np.cumsum(self.transition_matrix(), axis=0))
 
     @property
     def _weight(self) -> float:

@@ -60,24 +60,20 @@ def from_sets_of_size(theta: Floats, odds: float, size: int, weight: float) -> F
     """
     from threadpoolctl import threadpool_limits
 
-    # The matrices are small. On a busy machine, BLAS threads that waited for each other took forty times as long.
-    with threadpool_limits(1, "blas"):
-        return _from_sets_of_size(theta, odds, size, weight)
-
-
-def _from_sets_of_size(theta: Floats, odds: float, size: int, weight: float) -> Floats:
     k = theta.size
     decay = np.exp(-odds * _NODES[:, None] * theta)
     radius = _saddle(decay, size)
     angle = 2 * np.pi * np.arange(k + 1) / (k + 1)
     log_sets = math.lgamma(k + 1) - math.lgamma(size + 1) - math.lgamma(k - size + 1)
     total = np.zeros((k, k))
-    for turn in angle[: (k + 1) // 2 + 1]:  # the other half are complex conjugates
-        z = radius * np.exp(1j * turn)
-        terms = z[:, None] * decay
-        logs = np.log1p(terms).sum(axis=1) - size * np.log(z) - log_sets
-        both = 2.0 if 0 < turn < np.pi else 1.0
-        total += both * _pairs(terms / (1 + terms), _WEIGHTS * np.exp(logs), weight * odds**2 / (k + 1)).real
+    # The matrices are small. On a busy machine, BLAS threads that waited for each other took forty times as long.
+    with threadpool_limits(1, "blas"):
+        for turn in angle[: (k + 1) // 2 + 1]:  # the other half are complex conjugates
+            z = radius * np.exp(1j * turn)
+            terms = z[:, None] * decay
+            logs = np.log1p(terms).sum(axis=1) - size * np.log(z) - log_sets
+            both = 2.0 if 0 < turn < np.pi else 1.0
+            total += both * _pairs(terms / (1 + terms), _WEIGHTS * np.exp(logs), weight * odds**2 / (k + 1)).real
     return total
 
 

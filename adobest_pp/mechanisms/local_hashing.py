@@ -17,17 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_epsilon, check_integer, check_n_categories
 from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
-from adobest_pp.mechanisms.base import (
-    AuditCase,
-    Counts,
-    Drawing,
-    ExtremalMechanism,
-    Published,
-    check_few_outputs,
-    drawing_with,
-    named_counts,
-    rows_of,
-)
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, ExtremalMechanism, Published, rows_of
 from adobest_pp.mechanisms.exact import UNIT, Source, randomized_response
 from adobest_pp.mechanisms.guessing import guess_from_sets
 from adobest_pp.mechanisms.information import from_independent_sets
@@ -147,7 +137,7 @@ class LocalHashing(ExtremalMechanism):
 
     def outputs(self) -> Integers:
         """Raise ValueError: there are too many."""
-        check_few_outputs(self)
+        self._check_few_outputs()
         return super().outputs()
 
     def check_answers(self, answers: ArrayLike) -> Integers:
@@ -198,11 +188,11 @@ class LocalHashing(ExtremalMechanism):
         """Count the answers whose value is the hash of a category; hashes are random."""
         seeds, values = answers.astype(np.uint32).T
         observed = [np.sum(xxh32(str(x).encode(), seeds) % np.uint32(self.g) == values) for x in listed.tolist()]
-        return named_counts(self, len(answers), np.array(observed, dtype=np.float64), theta, listed)
+        return self._named_counts(len(answers), np.array(observed, dtype=np.float64), theta, listed)
 
     def support_counts(self, masks: Bits, theta: Floats, listed: Integers) -> Counts:
         """Return `answer_counts` of support sets, which do not determine seeds and values."""
-        return named_counts(self, len(masks), masks[:, listed].sum(axis=0, dtype=np.float64), theta, listed)
+        return self._named_counts(len(masks), masks[:, listed].sum(axis=0, dtype=np.float64), theta, listed)
 
     def naming(self) -> tuple[float, float]:
         """Return the probabilities to name the truth and another category, over random hashes."""
@@ -210,7 +200,7 @@ class LocalHashing(ExtremalMechanism):
 
     def drawing(self) -> Drawing:
         """Draw a seed, and randomize the hash of the truth."""
-        return drawing_with("draw_hashed", [[math.exp(self.epsilon + self._log_weight), self.g]])
+        return self._drawing("draw_hashed", [[math.exp(self.epsilon + self._log_weight), self.g]])
 
     @property
     def _log_weight(self) -> float:

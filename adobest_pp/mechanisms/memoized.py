@@ -22,22 +22,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adobest_pp._checks import check_epsilon, check_integer
+from adobest_pp._checks import MAX_EPSILON, check_epsilon, check_integer
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, pattern_rows
-from adobest_pp.mechanisms.base import (
-    MAX_OUTPUTS,
-    AuditCase,
-    Counts,
-    Drawing,
-    Mechanism,
-    Published,
-    check_few_outputs,
-    drawing_with,
-    quotients,
-    rows_of,
-)
+from adobest_pp.mechanisms.base import MAX_OUTPUTS, AuditCase, Counts, Drawing, Mechanism, Published, quotients, rows_of
 from adobest_pp.mechanisms.exact import Source, log_upper_bound
 from adobest_pp.mechanisms.guessing import guess_from_matrix
 from adobest_pp.mechanisms.information import from_matrix
@@ -109,7 +98,7 @@ class Memoized(Mechanism):
         needed, got = self.permanent.n_outputs, self.instantaneous.n_categories
         if got != needed:
             raise ValueError(
-                f"instantaneous must have {needed} categories, as many as permanent has possible answers, got {got}"
+                f"instantaneous must have {needed} categories, one for each answer of permanent, got {got}"
             )
         self._set(n_categories=self.permanent.n_categories, epsilon=self.permanent.epsilon)
 
@@ -119,14 +108,10 @@ class Memoized(Mechanism):
 
         Parameters
         ----------
-        n_categories : int
-            Number of categories K.
-        epsilon : float
-            Budget of the permanent answer, ε_∞.
-        wave_epsilon : float
-            Budget of one wave, below `epsilon`.
-        n_waves : int
-            Number of waves.
+        n_categories, n_waves : int
+            Numbers of categories K and of waves.
+        epsilon, wave_epsilon : float
+            Budget of the permanent answer, ε_∞, and of one wave, which is smaller.
 
         Examples
         --------
@@ -139,15 +124,15 @@ class Memoized(Mechanism):
         wave = check_epsilon(wave_epsilon, "wave_epsilon")
         if wave >= total:
             raise ValueError(f"wave_epsilon must be below epsilon, {total:g}, got {wave:g}")
-        # SRR(ε) keeps the truth with probability a = (e^ε−1)/(e^ε+K−1) and forgets it otherwise, so a multiplies.
-        kept = [math.expm1(each) / (math.expm1(each) + k) for each in (wave, total)]
-        share = kept[0] / kept[1]
-        second = math.log1p(k * share / (1 - share))
-        permanent = SRR(k, total)
-        made = cls(permanent, SRR(k, second), n_waves)
+        # SRR(ε) keeps the truth with probability a = (e^ε−1)/(e^ε+K−1) and forgets it otherwise, so a multiplies. This
+        # is the ε₂ with a(ε₂) = a(wave)/a(total), without a difference of rounded numbers.
+        second = math.log1p(math.expm1(wave) * (math.expm1(total) + k) / (math.exp(wave) * math.expm1(total - wave)))
+        if second > MAX_EPSILON:
+            raise ValueError(f"wave_epsilon must be further below epsilon, {total:g}, got {wave!r}")
+        made, step = cls(SRR(k, total), SRR(k, second), n_waves), 1e-15
         while made.wave_epsilon > wave:  # rounding
-            second *= 1 - 1e-15
-            made = cls(permanent, SRR(k, second), n_waves)
+            second, step = second * (1 - step), 2 * step
+            made = cls(made.permanent, SRR(k, second), n_waves)
         return made
 
     @cached_property
@@ -203,7 +188,7 @@ class Memoized(Mechanism):
 
     def outputs(self) -> Integers:
         """Return every possible answer of a person who takes part in every wave."""
-        check_few_outputs(self)
+        self._check_few_outputs()
         return np.array(list(product(range(self.instantaneous.n_outputs), repeat=self.n_waves)))
 
     @property
@@ -288,12 +273,7 @@ class Memoized(Mechanism):
         table[0, :2] = self.n_waves, len(first)
         table[1 : 1 + len(first), : first.shape[1]] = first
         table[1 + len(first) :, : again.shape[1]] = again
-        return drawing_with("draw_waves", table)
-
-    def settings(self) -> dict[str, Any]:
-        """Return plain values that build an equal mechanism."""
-        parts = {name: getattr(self, name).settings() for name in ("permanent", "instantaneous")}
-        return self._settings_with(n_waves=self.n_waves, **parts)
+        return self._drawing("draw_waves", table)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -344,11 +324,9 @@ def _check_part(part: Any, name: str) -> None:
     is_one = isinstance(part, Mechanism) and not part.answer_dims and not part.publishes_subset
     if not is_one or not hasattr(part, "exact_weights"):
         raise ValueError(f"{name} must be {allowed}, got {brief(part)}")
-    if part.n_outputs * part.n_categories > MAX_TABLE:
-        raise ValueError(
-            f"{name} must have at most {MAX_TABLE:,} answers times categories, got {part.n_outputs:,} times "
-            f"{part.n_categories:,}"
-        )
+    entries = part.n_outputs * part.n_categories
+    if entries > MAX_TABLE:
+        raise ValueError(f"{name} must have at most {MAX_TABLE:,} answers times categories, got {entries:,}")
 
 
 def _exact(part: Any) -> list[list[int]]:

@@ -189,10 +189,6 @@ class Mixed(Mechanism):
             kernel = _drawing_part(i, part.drawing().kernel, self._widths[i], (*rows[i : i + 2], each.shape[1]), kernel)
         return Drawing(_drawing_any(kernel, len(self.parts), 1 + max(self._widths)), table)
 
-    def settings(self) -> dict[str, Any]:
-        """Return plain values that build an equal mechanism."""
-        return self._settings_with(parts=[part.settings() for part in self.parts])
-
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
         """Build the mechanism of these settings."""

@@ -237,12 +237,7 @@ def worst_ratio(
 ) -> tuple[Fraction | float, int, int, int]:
     """Return the largest ratio of two shares in one row, its two columns and its row. It is infinite for a share of 0.
 
-    Parameters
-    ----------
-    rows : sequence of rows
-        Integers or fractions of at least 0, not all zero.
-    totals : sequence of int, optional
-        What to divide each column by.
+    Rows are integers or fractions of at least 0, not all zero. Each column is divided by its total, if there are any.
     """
     if totals is not None and min(totals) == max(totals):
         totals = None

@@ -14,10 +14,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from adobest_pp._checks import check_epsilon, check_integer, check_n_categories
-from adobest_pp._text import brief
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import PROJECTIVE
-from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, NumberedMechanism, Published, drawing_with
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, NumberedMechanism, Published
 from adobest_pp.mechanisms.exact import UNIT, Source
 
 # If there are too many answers to count each of them, a check of fit looks at this many categories, and at this many
@@ -100,8 +99,8 @@ class ProjectiveGeometryResponse(NumberedMechanism):
         # The first nonzero coordinate of the truth is 1. The other coordinates of the answer are those of a point with
         # one coordinate less, or any; this one then makes the product 0 or 1. Both cases are drawn: equal work for all.
         point, vector = source.below(near, x.size), source.below(far, x.size)
-        truth = _coordinates(_number(x, q, t), q, t)
-        others = _coordinates(np.where(is_near, _number(point, q, t), vector), q, t)
+        truth = coordinates(_number(x, q, t), q, t)
+        others = coordinates(np.where(is_near, _number(point, q, t), vector), q, t)
         first = (truth != 0).argmax(axis=1)[:, None]
         place = np.arange(t)
         # `others` begins with a 0, which moves to the place of this coordinate.
@@ -166,7 +165,7 @@ class ProjectiveGeometryResponse(NumberedMechanism):
 
     def drawing(self) -> Drawing:
         """Draw a point that is orthogonal to that of the truth, or one that is not."""
-        return drawing_with("draw_point", np.append(self.naming()[0], self.structure())[None])
+        return self._drawing("draw_point", np.append(self.naming()[0], self.structure())[None])
 
     @property
     def _weight(self) -> float:
@@ -180,7 +179,7 @@ class ProjectiveGeometryResponse(NumberedMechanism):
 
     def _points(self, numbers: Integers) -> Integers:
         """Return the coordinates of points, of shape (n, t)."""
-        return _coordinates(_number(numbers, self.order, self.dimension), self.order, self.dimension)
+        return coordinates(_number(numbers, self.order, self.dimension), self.order, self.dimension)
 
     def _line_masses(self, points: Integers, theta: Floats) -> Floats:
         """Return θ of the categories on the line through every two points, of shape (n, n)."""
@@ -218,13 +217,13 @@ def _number(points: Integers, q: int, t: int) -> Integers:
     return np.asarray(points - first[j] + q**j)
 
 
-def _coordinates(numbers: Integers, q: int, t: int) -> Integers:
+def coordinates(numbers: Integers, q: int, t: int) -> Integers:
     """Return the t digits of numbers in base q, along a new last axis."""
     return np.asarray(numbers[..., None] // q ** np.arange(t - 1, -1, -1, dtype=np.int64) % q)
 
 
 def _point(coordinates: Integers, q: int) -> Integers:
-    """Return the indices of points with these coordinates: the inverse of `_number` and `_coordinates`."""
+    """Return the indices of points with these coordinates: the inverse of `_number` and `coordinates`."""
     t = coordinates.shape[-1]
     powers = q ** np.arange(t - 1, -1, -1, dtype=np.int64)
     last = t - 1 - (coordinates != 0).argmax(axis=-1)
@@ -297,8 +296,8 @@ def field_of(order: int) -> Field:
 def _tables(q: int, prime: int, polynomial: int) -> tuple[Integers, Integers]:
     """Return sums and products of polynomials whose coefficients are the digits of 0 … q−1 in base `prime`."""
     n = round(math.log(q, prime))
-    digits = _coordinates(np.arange(q), prime, n)[:, ::-1]
-    modulus = _coordinates(np.array([polynomial]), prime, n + 1)[0, ::-1]
+    digits = coordinates(np.arange(q), prime, n)[:, ::-1]
+    modulus = coordinates(np.array([polynomial]), prime, n + 1)[0, ::-1]
     powers = prime ** np.arange(n)
     product = np.zeros((q, q, 2 * n - 1), dtype=np.int64)
     for i in range(n):
@@ -311,13 +310,9 @@ def _tables(q: int, prime: int, polynomial: int) -> tuple[Integers, Integers]:
 
 def _check_order(order: object, k: int) -> int:
     """Return the order of a field if we have it and its geometry of k points is not too large, or raise ValueError."""
-    allowed = f"a prime below {MAX_ORDER:,}, or {', '.join(map(str, _POLYNOMIALS))}"
-    try:
-        value = check_integer(order, "order", 2, MAX_ORDER)
-    except ValueError:
-        value = 0
-    if value not in _POLYNOMIALS and (value < 2 or any(value % i == 0 for i in range(2, math.isqrt(value) + 1))):
-        raise ValueError(f"order must be {allowed}, got {brief(order)}")
+    value = check_integer(order, "order", 2, MAX_ORDER)
+    if value not in _POLYNOMIALS and any(value % i == 0 for i in range(2, math.isqrt(value) + 1)):
+        raise ValueError(f"order must be a prime, or {', '.join(map(str, _POLYNOMIALS))}, got {value}")
     points = _n_points(value, _dimension(k, value))
     if points > MAX_POINTS:
         raise ValueError(f"order must have a geometry of at most {MAX_POINTS:,} points, got {value} with {points:,}")
@@ -345,7 +340,7 @@ def _best_order(k: int, epsilon: float) -> int:
 
 def _even_error(k: int, epsilon: float, q: int, t: int) -> float:
     """Return n times the summed variance of the best estimate at even shares, if the first K points are categories."""
-    gain = math.expm1(epsilon)
+    gain = math.expm1(max(epsilon, 1e-100))  # whose square is not zero
     weight = 1 / (_n_points(q, t - 1) * gain + _n_points(q, t))
     return _inverse_trace(k, q, t, 1.0, gain / k) / (weight * gain**2)
 

@@ -117,14 +117,12 @@ def is_built_from(name: str, *settings: str) -> bool:
 def build_mechanism(name: str, **settings: Any) -> Mechanism:
     """Build a mechanism by name, or raise ValueError for a missing or an unknown setting."""
     mechanism, parameters = find_mechanism(name), mechanism_parameters(name)
-    for setting in settings:
-        if setting not in parameters:
-            raise ValueError(
-                f"{setting} must be left out for {mechanism.__name__}, which has only {', '.join(parameters)}"
-            )
+    kind, unknown = mechanism.__name__, [each for each in settings if each not in parameters]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)} must be left out for {kind}, which has only {', '.join(parameters)}")
     missing = [each for each, p in parameters.items() if p.default is p.empty and each not in settings]
     if missing:
-        raise ValueError(f"{', '.join(missing)} must be given for {mechanism.__name__}")
+        raise ValueError(f"{', '.join(missing)} must be given for {kind}")
     return mechanism(**settings)
 
 
@@ -147,9 +145,7 @@ def mechanism_from_settings(settings: Mapping[str, Any]) -> Mechanism:
     try:
         return mechanism.from_settings(settings)
     except KeyError as missing:
-        raise ValueError(
-            f"settings of {mechanism.__name__} must include {missing}, got {sorted(map(str, settings))}"
-        ) from None
+        raise ValueError(f"settings of {name} must include {missing}, got {sorted(map(str, settings))}") from None
 
 
 def _registered(mechanism: type[Mechanism]) -> type[Mechanism]:

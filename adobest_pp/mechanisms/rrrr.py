@@ -22,7 +22,7 @@ from adobest_pp._checks import (
 from adobest_pp._text import brief, by_label
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, set_rows, unique_rows
-from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published, drawing_with
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published
 from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight, log_upper_bound, randomized_response
 from adobest_pp.mechanisms.registry import MAX_BUDGETS
 
@@ -276,13 +276,15 @@ class RRRR(Mechanism):
 
     def drawing(self) -> Drawing:
         """Draw with the coefficients for the size of the published subset."""
-        return drawing_with("draw_category", np.stack(self.coefficients))
+        return self._drawing("draw_category", np.stack(self.coefficients))
 
     def settings(self) -> dict[str, Any]:
         """Return plain values that build an equal mechanism."""
-        if self._budgets:
-            return self._settings_with(epsilon1=self._budgets[0], epsilon2=list(self._budgets[1]))
-        return self._settings_with(kappa=self.kappa)
+        plain = super().settings()
+        if plain.pop("_budgets") is None:
+            return plain
+        del plain["kappa"]
+        return plain | {"epsilon1": self.epsilon1, "epsilon2": list(self._epsilon2)}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> "RRRR":

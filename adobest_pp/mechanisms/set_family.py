@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories, check_numbers
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Floats, Masks
-from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism, weights_by_support
+from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_ratio
 from adobest_pp.mechanisms.information import from_matrix
 from adobest_pp.mechanisms.registry import MAX_WEIGHT_BITS
@@ -80,7 +80,7 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[a, x] that the production path draws from."""
-        return np.asarray(weights_by_support(self._masks, self._keep) * np.array(self.weights, dtype=object)[:, None])
+        return np.asarray(self._weights_by_support(self._masks) * np.array(self.weights, dtype=object)[:, None])
 
     def support(self, answers: Answers) -> Masks:
         """Return the sets."""
@@ -100,10 +100,6 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
     def log_odds(self) -> float:
         """The logarithm of the odds that are used: ε, or slightly less if rounded weights have unequal totals."""
         return float(log_ratio(Fraction(self._keep, UNIT)))
-
-    def settings(self) -> dict[str, Any]:
-        """Return plain values that build an equal mechanism."""
-        return self._settings_with(sets=[list(members) for members in self.sets], weights=list(self.weights))
 
     def _total(self, keep: int, inside: int) -> int:
         """Return the column sum of a category, if the sets that contain it have the total weight `inside`."""
@@ -185,7 +181,10 @@ def _check_sets(sets: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
         rows = [_row(each) for each in sets]
     except TypeError:
         raise ValueError(refusal) from None
-    masked = bool(rows) and all(isinstance(row, np.ndarray) and row.dtype == bool for row in rows)
+    is_mask = [isinstance(row, np.ndarray) and row.dtype == bool for row in rows]
+    masked = any(is_mask)
+    if masked and not all(is_mask):
+        raise ValueError(f"sets must be lists of category indices or boolean masks, not both, got {brief(sets)}")
     if masked and len({row.size for row in rows}) > 1:
         raise ValueError(f"sets must be masks of equal length, got lengths {sorted({row.size for row in rows})}")
     members = [tuple(np.flatnonzero(row).tolist()) if masked else tuple(sorted(map(int, row))) for row in rows]

@@ -11,16 +11,7 @@ from numpy.typing import NDArray
 from adobest_pp._checks import check_epsilon, check_n_categories
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, set_rows
-from adobest_pp.mechanisms.base import (
-    AuditCase,
-    Counts,
-    Drawing,
-    Mechanism,
-    Published,
-    drawing_with,
-    named_counts,
-    weights_by_support,
-)
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published
 from adobest_pp.mechanisms.exact import UNIT, Source, randomized_response
 from adobest_pp.mechanisms.guessing import guess_from_sets
 
@@ -75,7 +66,7 @@ class SRR(Mechanism):
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count each category."""
         observed = np.bincount(answers, minlength=self.n_categories)[listed].astype(np.float64)
-        return named_counts(self, len(answers), observed, theta, listed)
+        return self._named_counts(len(answers), observed, theta, listed)
 
     def _best_guess(self, theta: Floats, subset: Masks) -> float:
         # The support set of an answer is one category.
@@ -92,11 +83,11 @@ class SRR(Mechanism):
         """Draw as RRRR does with an empty subset, which uses the outer coefficients only."""
         coefficients = np.zeros((5, self.n_categories))
         coefficients[2], coefficients[3] = self._levels
-        return drawing_with("draw_category", coefficients)
+        return self._drawing("draw_category", coefficients)
 
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[y, x] that the production path draws from; columns have equal sums."""
-        return weights_by_support(np.eye(self.n_categories, dtype=bool), self._keep)
+        return self._weights_by_support(np.eye(self.n_categories, dtype=bool))
 
     def audit_cases(self) -> Iterator[AuditCase]:
         """Yield the only case; by symmetry the first two categories have the worst ratio."""

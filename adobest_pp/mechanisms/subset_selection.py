@@ -11,17 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_answers, check_epsilon, check_integer, check_n_categories
 from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
-from adobest_pp.mechanisms.base import (
-    AuditCase,
-    Counts,
-    Drawing,
-    ExtremalMechanism,
-    Published,
-    check_few_outputs,
-    drawing_with,
-    rows_of,
-    weights_by_support,
-)
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, ExtremalMechanism, Published, rows_of
 from adobest_pp.mechanisms.exact import UNIT, Source, uniform_subsets
 from adobest_pp.mechanisms.guessing import guess_from_sets
 from adobest_pp.mechanisms.information import from_sets_of_size
@@ -75,7 +65,7 @@ class SubsetSelection(ExtremalMechanism):
 
     def outputs(self) -> Integers:
         """Return every possible answer in lexicographic order, of shape (C(K, d), d)."""
-        check_few_outputs(self)
+        self._check_few_outputs()
         return np.array(list(combinations(range(self.n_categories), self.size)), dtype=np.int64)
 
     def _information(self, theta: Floats, subset: Masks) -> Floats:
@@ -143,10 +133,7 @@ class SubsetSelection(ExtremalMechanism):
         observed = np.zeros(len(masks), dtype=np.int64)
         for start in range(0, n, _ROWS_AT_ONCE):
             support = self.support(answers[start : start + _ROWS_AT_ONCE])
-            held = np.concatenate(
-                [support.sum(axis=0)[listed], [np.sum(support[:, i] & support[:, j]) for i, j in pairs]]
-            )
-            observed += held.astype(np.int64)
+            observed += [*support.sum(axis=0)[listed], *(np.sum(support[:, i] & support[:, j]) for i, j in pairs)]
 
         # P(A ⊆ Z) = constant(|A|) + slope(|A|)·θ(A), from the share of the sets Z that contain |A| given categories.
         shares = np.cumprod([1.0] + [max(d - i, 0) / max(k - i, 1) for i in range(5)])
@@ -170,11 +157,11 @@ class SubsetSelection(ExtremalMechanism):
     def drawing(self) -> Drawing:
         """Draw the truth, whether the set contains it, and the rest of the set."""
         weight = self.size * math.exp(self.epsilon)
-        return drawing_with("draw_set", [[weight / (weight + self.n_categories - self.size), self.size]])
+        return self._drawing("draw_set", [[weight / (weight + self.n_categories - self.size), self.size]])
 
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[z, x] that the production path draws from; columns have equal sums."""
-        return weights_by_support(self.support(self.outputs()), self._keep)
+        return self._weights_by_support(self.support(self.outputs()))
 
     def audit_cases(self) -> Iterator[AuditCase]:
         """Yield the only case: any answer, with a category in it and one outside."""

@@ -155,6 +155,7 @@ def _best_number(n_options: int, epsilon: float) -> int:
     """Return the number of options to ask for the least variance of a share of one half."""
 
     def variance(n_asked: int) -> float:
-        return n_options / n_asked / math.tanh(epsilon / n_asked / 2) ** 2
+        squared = math.tanh(epsilon / n_asked / 2) ** 2
+        return n_options / n_asked / squared if squared else math.inf
 
     return min(range(1, n_options + 1), key=variance)

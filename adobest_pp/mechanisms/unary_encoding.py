@@ -12,17 +12,7 @@ from numpy.typing import ArrayLike
 from adobest_pp._checks import check_epsilon, check_n_categories
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
-from adobest_pp.mechanisms.base import (
-    AuditCase,
-    Counts,
-    Drawing,
-    ExtremalMechanism,
-    Published,
-    check_few_outputs,
-    drawing_with,
-    named_counts,
-    rows_of,
-)
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, ExtremalMechanism, Published, rows_of
 from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight
 from adobest_pp.mechanisms.guessing import guess_from_sets
 from adobest_pp.mechanisms.information import from_independent_sets
@@ -81,7 +71,7 @@ class UnaryEncoding(ExtremalMechanism):
 
     def outputs(self) -> Integers:
         """Return every possible answer, of shape (2^K, K), for K up to 14."""
-        check_few_outputs(self)
+        self._check_few_outputs()
         return np.array(list(product((0, 1), repeat=self.n_categories)), dtype=np.int64)
 
     def _information(self, theta: Floats, subset: Masks) -> Floats:
@@ -138,7 +128,7 @@ class UnaryEncoding(ExtremalMechanism):
 
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count the ones of each category."""
-        return named_counts(self, len(answers), np.sum(answers[:, listed], axis=0, dtype=np.float64), theta, listed)
+        return self._named_counts(len(answers), np.sum(answers[:, listed], axis=0, dtype=np.float64), theta, listed)
 
     def naming(self) -> tuple[float, float]:
         """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""
@@ -146,7 +136,7 @@ class UnaryEncoding(ExtremalMechanism):
 
     def drawing(self) -> Drawing:
         """Draw every bit independently."""
-        return drawing_with("draw_bits", [self._probabilities])
+        return self._drawing("draw_bits", [self._probabilities])
 
     @property
     def _probabilities(self) -> tuple[float, float]:

@@ -78,6 +78,14 @@ def test_many_categories_are_compared_by_their_counts():
     assert np.isinf(unit_half_widths(candidate("count-mean-sketch", theta, 2.0), theta)).all()
 
 
+@pytest.mark.parametrize("epsilons", [[], 1.0, [0.005], [1.0, 1.0], [2.0, 1.0], [np.nan], [31.0], ["1"], None])
+def test_budgets_of_a_table_are_refused_by_their_name(epsilons):
+    with refuses("epsilons"):
+        ad.design.efficiency_table(4, epsilons)
+    with refuses("epsilon"):
+        mechanism_table(4, 0.005)
+
+
 def test_answers_that_do_not_tell_have_no_variance():
     assert ad.asymptotic_variance(ad.Channel(np.full((2, 3), 0.5)), [0.2, 0.3, 0.5]) == np.inf
 

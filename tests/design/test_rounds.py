@@ -159,7 +159,7 @@ def test_fewer_people_than_rounds():
 
 BAD = [
     ({"mechanism": ad.RRRR(6, 1.0)}, "mechanism must be a SubsetSelection to ask in rounds, got RRRR"),
-    ({"mechanism": ad.SubsetSelection(6, 1e-4)}, "epsilon must be at least 0.001 for a design, got 0.0001"),
+    ({"mechanism": ad.SubsetSelection(6, 1e-4)}, "epsilon of a design must be a number from 0.001 to 30, got 0.0001"),
     ({"rounds": 0}, "rounds must be an integer of at least 1, got 0"),
     ({"rounds": 51}, "rounds must be at most the number of people, 50, got 51"),
     ({"prior": "flat"}, "prior must be"),

@@ -147,6 +147,7 @@ OWN_REFUSALS = {
         for value in (0.6, "1/2", "0/1", "3/2", "-1/3", "1/0", " 2/3", "2/3 ", "0.6", None, f"1/{2**64 + 1}")
     ],
     "no number of cards": [with_settings(QUESTIONS["Kuk"], draws=value) for value in (0, 101, 1.5, "2", None)],
+    "too many points": [with_settings(question(ad.ProjectiveGeometryResponse(19_999, 1.0)), order=19_997)],
     "no odds": [changed(QUESTIONS["SRR"], odds=None), changed(QUESTIONS["SRR"], odds=[])],
     "odds as numbers with a point": [QUESTIONS["SRR"].to_json().replace('"odds":[', '"odds":[1e20,')],
     "odds below one": [changed(QUESTIONS["SRR"], odds=[2**64 - 1])],

@@ -9,6 +9,7 @@ from adobest_pp.likelihood import core
 from adobest_pp.likelihood.without_prior import named
 from adobest_pp.mechanisms import base
 from adobest_pp.transforms import is_member
+from tests.refusals import refuses
 
 # Every mechanism with a structure: a new one is a line here.
 STRUCTURED = [
@@ -51,6 +52,10 @@ def test_products_are_those_of_the_support_sets(mechanism):
     counts, shares = rng.integers(10**6, size=len(supports)), rng.integers(100, size=mechanism.n_categories)
     np.testing.assert_array_equal(mechanism.rmatvec(counts), counts @ supports)
     np.testing.assert_array_equal(mechanism.matvec(shares), supports @ shares)
+    for name, product, right in (("theta", mechanism.matvec, theta), ("weights", mechanism.rmatvec, weights)):
+        for wrong in (np.append(right, 0.0), right[:-1], right[None], right.astype(str)):
+            with refuses(name):
+                product(wrong)
     members = [[is_member(x, z, mechanism.structure()) for x in range(supports.shape[1])] for z in range(len(supports))]
     np.testing.assert_array_equal(members, supports)
 

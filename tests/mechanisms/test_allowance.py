@@ -114,14 +114,15 @@ def test_published_questions_and_ticks(path):
     assert allowance.left == 0
 
 
-@pytest.mark.parametrize("x", [3, -1, 1.0, "a", [1], [1, 2], None, True])
+@pytest.mark.parametrize("x", [3, -1, 1.0, "a", [1], [1, 2], [[1], [1, 2]], None, True])
 def test_a_wrong_x_is_neither_shown_nor_charged(path, x):
     allowance = ad.Allowance.create(path, epsilon=3.0)
     for mechanism in (ad.SRR(3, 1.0), ad.Memoized(ad.SRR(3, 1.0), ad.SRR(3, 1.0), 2)):
         with refuses("x"):
             allowance.answer("q", mechanism, x)
-    with refuses("x"):
-        allowance.answer("ticks", ad.Ticks(3, 1.0), x)
+    for ticks in (x, [[1, 0, 1], [1, 0, 1]]):
+        with refuses("x"):
+            allowance.answer("ticks", ad.Ticks(3, 1.0), ticks)
     assert ad.Allowance.open(path).spent == {}
 
 

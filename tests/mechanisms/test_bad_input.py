@@ -8,7 +8,7 @@ import traceback
 import numpy as np
 import pytest
 
-from adobest_pp import RRRR, SRR, SubsetSelection
+from adobest_pp import RRRR, SRR, HadamardResponse, SubsetSelection, UnaryEncoding
 from adobest_pp.mechanisms import mechanism_from_settings
 from tests.refusals import refuses
 
@@ -51,6 +51,19 @@ def test_subsets(subset):
             ValueError, match=r"subset must be distinct category indices from 0 to 4, or a boolean mask"
         ):
             call(subset)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, HadamardResponse, UnaryEncoding])
+@pytest.mark.parametrize(
+    "theta", [[0.5, 0.5], [math.nan] * 3, [1.2, -0.1, -0.1], [0, 0, 0], "abc", [[0.5, 0.3, 0.2]], None]
+)
+def test_shares(kind, theta):
+    options = {"subset": [0]} if kind is RRRR else {}
+    for call in (kind(3, 1.0).information, kind(3, 1.0).best_guess):
+        with refuses("theta"):
+            call(theta, **options)
+    given = kind(3, 1.0).information(np.array([0.5, 0.3, 0.2]), **options)
+    np.testing.assert_array_equal(kind(3, 1.0).information([0.5, 0.3, 0.2], **options), given)
 
 
 @pytest.mark.parametrize("size", [-1, 5, 1.0, "1", None])

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from adobest_pp import LocalHashing, Responses, audit
-from adobest_pp.mechanisms import drawing
+from adobest_pp.mechanisms import base, drawing
 from adobest_pp.mechanisms.local_hashing import hash_categories, xxh32
 from tests.mechanisms.harness import FALSE_ALARM, check_collector
 from tests.refusals import refuses
@@ -83,6 +83,14 @@ def test_the_counts_of_the_check_of_fit_have_the_moments_of_the_definition():
     expected = counts.constant + counts.slope @ theta
     assert (np.abs(counts.observed - expected) < 6 * np.sqrt(np.diag(counts.covariance))).all()
     np.testing.assert_allclose(counts.covariance / n, np.cov(hits.T), atol=6 * 0.25 / np.sqrt(n))
+
+
+def test_evidence_does_not_depend_on_how_many_answers_are_unpacked_at_a_time(monkeypatch):
+    mechanism, rng = LocalHashing(20, 1.2), np.random.default_rng(5)
+    responses = Responses.from_arrays(mechanism, mechanism.privatize(rng.integers(20, size=300), rng=rng))
+    expected = responses.evidence()
+    monkeypatch.setattr(base, "_ENTRIES_AT_ONCE", 7 * 20)
+    assert responses.evidence() == expected
 
 
 def test_the_audit_has_a_seed_that_tells_two_categories_apart():

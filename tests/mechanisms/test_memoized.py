@@ -66,7 +66,18 @@ def test_of_other_mechanisms():
     assert mechanism.wave_epsilon == pytest.approx(ad.privacy_loss(again @ first), rel=1e-12)
 
 
-@pytest.mark.parametrize(("k", "epsilon", "wave"), [(2, 1.0, 0.4), (6, 2.0, 1.0), (20, 5.0, 4.9), (3, 0.1, 0.05)])
+@pytest.mark.parametrize(
+    ("k", "epsilon", "wave"),
+    [
+        (2, 1.0, 0.4),
+        (6, 2.0, 1.0),
+        (20, 5.0, 4.9),
+        (3, 0.1, 0.05),
+        (6, 2.0, 2 - 1e-9),
+        (3, 25.0, 24.0),
+        (2, 30.0, 29.0),
+    ],
+)
 def test_both_budgets_are_kept_exactly(k, epsilon, wave):
     mechanism = ad.Memoized.from_budgets(k, epsilon, wave, n_waves=3)
     assert mechanism.epsilon == epsilon
@@ -222,6 +233,7 @@ def test_what_cannot_be_is_refused():
         (lambda: ad.Memoized(ad.SRR(1000, 1.0), ad.SRR(1000, 1.0), 2), "permanent"),
         (lambda: ad.Memoized(srr, srr, 0), "n_waves"),
         (lambda: ad.Memoized(srr, srr, 61), "n_waves"),
+        *((lambda x=x: ad.Memoized.from_budgets(3, x, np.nextafter(x, 0.0), 2), "wave_epsilon") for x in (1.0, 30.0)),
         (lambda: ad.Memoized.from_budgets(3, 1.0, 1.0, 2), "wave_epsilon"),
         (lambda: ad.Memoized(srr, srr, 2).epsilon_of_changes(3), "changes"),
         (lambda: ad.Responses.from_arrays(ad.Memoized(srr, srr, 2), [[0, 3]]), "answers"),

@@ -97,6 +97,7 @@ def test_the_default_order_has_the_smallest_error(k, epsilon, best):
     few = [q for q in orders if ProjectiveGeometryResponse(k, epsilon, q).n_outputs <= 4000]
     assert min(few, key=lambda q: even_error(k, epsilon, q)) == best
     assert ProjectiveGeometryResponse(k, epsilon).order == best
+    assert ProjectiveGeometryResponse(k, 1e-300).order == ProjectiveGeometryResponse(k, 0.01).order
 
 
 @pytest.mark.parametrize(
