@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from adobest_pp._numerics import TINY, alias_table, normalize_logs
 from adobest_pp._progress import SlowProgress
+from adobest_pp._types import Floats
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
@@ -210,12 +211,10 @@ def gibbs_draws(rng, theta, prior, evidence, draws):  # type: ignore[no-untyped-
 BLOCK = 200
 MAX_ROWS = 100_000_000
 
-Block = tuple[NDArray[np.float64], dict[str, NDArray[np.generic]]]
+Block = tuple[Floats, dict[str, NDArray[np.generic]]]
 
 
-def gibbs_chain(
-    evidence: Evidence, prior: NDArray[np.float64], n_draws: int, rng: np.random.Generator
-) -> Iterator[Block]:
+def gibbs_chain(evidence: Evidence, prior: Floats, n_draws: int, rng: np.random.Generator) -> Iterator[Block]:
     """Yield blocks of θ and of stats, from a start drawn from the prior, so the caller can show progress or stop."""
     theta = np.empty(prior.size)
     dirichlet(rng, prior, theta)
@@ -258,7 +257,7 @@ def run_chains(
 @register_sampler("gibbs")
 def sample_gibbs(
     responses: Responses | Gathered,
-    prior: NDArray[np.float64],
+    prior: Floats,
     draws: int,
     tune: int,
     chains: int,

@@ -27,11 +27,11 @@ import numpy as np
 import nutpie
 import pandas as pd  # type: ignore[import-untyped]
 from numba import carray, njit, types
-from numpy.typing import NDArray
 
 from adobest_pp._checks import check_count, is_learned
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._text import brief
+from adobest_pp._types import Floats, Integers, Masks
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
@@ -43,7 +43,6 @@ from adobest_pp.samplers.registry import register_sampler
 if TYPE_CHECKING:
     import xarray as xr
 
-Array = NDArray[np.float64]
 
 # The posterior under a given prior.
 
@@ -122,7 +121,7 @@ FAR = 40.0
 LOG_2 = math.log(2.0)
 
 
-def choose_coordinates(evidence: Evidence, log_a: float) -> tuple[Array, Array, Array]:
+def choose_coordinates(evidence: Evidence, log_a: float) -> tuple[Floats, Floats, Floats]:
     """Return scales s and shifts c, of shape (K,), and coordinates (K+1,) to start at, with `log_a` the last.
 
     Any others give the same posterior. These rest on the normal approximation near the maximum of the likelihood.
@@ -135,7 +134,7 @@ def choose_coordinates(evidence: Evidence, log_a: float) -> tuple[Array, Array, 
     return scales, shifts, np.append(shifts * log_a - theta / scales, log_a)
 
 
-def _variances(theta: Array, more: float, evidence: Evidence) -> Array:
+def _variances(theta: Floats, more: float, evidence: Evidence) -> Floats:
     """Return the variances of shares given their sum, with `more` added to the information about each."""
     k = theta.size
     if k > MOST_DENSE:
@@ -145,7 +144,7 @@ def _variances(theta: Array, more: float, evidence: Evidence) -> Array:
     return np.asarray(np.diag(inverse) - sums**2 / sums.sum())
 
 
-def _information(theta: Array, evidence: Evidence) -> Array:
+def _information(theta: Floats, evidence: Evidence) -> Floats:
     """Return minus the second derivatives of the log-likelihood, by differences of its gradient."""
     rows = []
     for step in np.diag(1e-4 * np.maximum(theta, 1e-6)):
@@ -245,11 +244,8 @@ _LARGEST_LOG = 700.0
 
 
 def pack(
-    first: Array,
-    second: Array | NDArray[np.bool_],
-    evidence: Evidence,
-    learned: tuple[float, float] | None = None,
-) -> NDArray[np.int64]:
+    first: Floats, second: Floats | Masks, evidence: Evidence, learned: tuple[float, float] | None = None
+) -> Integers:
     """Join prior and evidence in one block of 8-byte words, after the sizes of the arrays.
 
     For a given prior, `first` and `second` are its concentrations and which categories are boosted. For a learned prior
@@ -364,7 +360,7 @@ CERTAIN = 10.0
 MOST_CLIMBS = 50
 
 
-def _posterior(responses: Responses | Gathered, prior: Array | str, log_concentration: tuple[float, float]) -> Any:
+def _posterior(responses: Responses | Gathered, prior: Floats | str, log_concentration: tuple[float, float]) -> Any:
     """Return the posterior as nutpie takes it."""
     if not is_known():
         return from_pymc(responses, prior, log_concentration)
@@ -380,7 +376,7 @@ def _posterior(responses: Responses | Gathered, prior: Array | str, log_concentr
     return from_c_functions(pack(prior, boosted, evidence), start, responses.categories, learned=False)
 
 
-def held_for_certain(evidence: Evidence, prior: Array) -> NDArray[np.bool_]:
+def held_for_certain(evidence: Evidence, prior: Floats) -> Masks:
     """Return which categories cannot be empty: the answers would be at least e^10 times less likely.
 
     A prior with a small concentration ρ gives an empty category 1/ρ times the weight, which must be outweighed too:
@@ -394,7 +390,7 @@ def held_for_certain(evidence: Evidence, prior: Array) -> NDArray[np.bool_]:
     return np.array([_falls_below(least[i], theta * (np.arange(k) != i), evidence) for i in range(k)])
 
 
-def _falls_below(level: float, rest: Array, evidence: Evidence) -> bool:
+def _falls_below(level: float, rest: Floats, evidence: Evidence) -> bool:
     """Return whether no θ on the categories of `rest` has a log-likelihood of `level`: climb there from `rest`."""
     if not rest.any():
         return True
@@ -449,7 +445,7 @@ def is_known() -> bool:
         return False
 
 
-def from_c_functions(block: NDArray[np.int64], start: Array, categories: tuple[str, ...], learned: bool) -> Any:
+def from_c_functions(block: Integers, start: Floats, categories: tuple[str, ...], learned: bool) -> Any:
     """Return what `nutpie.compile_pymc_model` would, with our C functions, for a block made by `pack`.
 
     Chains start at `start`, with a random number from −1 to 1 added to each coordinate.
@@ -479,9 +475,7 @@ def from_c_functions(block: NDArray[np.int64], start: Array, categories: tuple[s
 
 
 def from_pymc(
-    responses: Responses | Gathered,
-    prior: Array | str,
-    log_concentration: tuple[float, float] = LOG_CONCENTRATION,
+    responses: Responses | Gathered, prior: Floats | str, log_concentration: tuple[float, float] = LOG_CONCENTRATION
 ) -> Any:
     """Return the posterior compiled by nutpie itself, from the PyMC model of the same posterior."""
     from adobest_pp.model.frequency import frequency_model
@@ -497,7 +491,7 @@ def from_pymc(
 def sample_nuts(
     responses: Responses | Gathered,
     *,
-    prior: Array | str,
+    prior: Floats | str,
     draws: int,
     tune: int,
     chains: int,

@@ -17,10 +17,10 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._text import brief
+from adobest_pp._types import Floats
 
 
 class Registry[E: Sampler | LangevinPiece]:
@@ -90,7 +90,7 @@ class Drawn(NamedTuple):
         What to record with the run.
     """
 
-    variables: Mapping[str, NDArray[np.float64]]
+    variables: Mapping[str, Floats]
     stats: Mapping[str, NDArray[Any]] = {}
     attributes: Mapping[str, Any] = {}
 
@@ -349,8 +349,7 @@ DIFFUSIONS: Registry[LangevinPiece] = Registry(
     "diffusion", {"reflected": "sgld.loop"} | dict.fromkeys(_OTHERS, "sgld.diffusions")
 )
 GRADIENTS: Registry[LangevinPiece] = Registry(
-    "gradient",
-    {"minibatch": "sgld.loop"} | dict.fromkeys(("control_variates", "full", "svrg"), "sgld.gradients"),
+    "gradient", {"minibatch": "sgld.loop"} | dict.fromkeys(("control_variates", "full", "svrg"), "sgld.gradients")
 )
 # The piece of each class of tuples, by which the compiler finds its function.
 PIECES: dict[type[Any], LangevinPiece] = {}

@@ -16,6 +16,7 @@ from adobest_pp._checks import check_count, check_flag, check_integer, check_pri
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._progress import raising_interrupts
 from adobest_pp._text import brief
+from adobest_pp._types import Floats
 from adobest_pp.answers.draws import responses_of, theta_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses, check_responses
@@ -223,7 +224,7 @@ def recorded_arguments(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     return found | {name: value for name, value in options.items() if known is None or name in known}
 
 
-def _check_prior(prior: Any, responses: Responses | Gathered, sampler: Sampler) -> NDArray[np.float64] | str:
+def _check_prior(prior: Any, responses: Responses | Gathered, sampler: Sampler) -> Floats | str:
     """Return the concentrations, or "learned", or raise ValueError."""
     if not isinstance(prior, str):
         return check_prior(prior, responses.n_categories, responses.categories)
@@ -254,7 +255,7 @@ def _written(options: dict[str, Any]) -> str:
 def _draw(
     sampler: Sampler,
     responses: Responses | Gathered,
-    prior: NDArray[np.float64] | str,
+    prior: Floats | str,
     sizes: dict[str, int],
     seed: int,
     options: dict[str, Any],
@@ -290,7 +291,7 @@ def _draw(
     return made
 
 
-def _array(found: Any, name: str) -> NDArray[np.float64]:
+def _array(found: Any, name: str) -> Floats:
     """Return draws as an array with three axes, or raise RuntimeError."""
     try:
         values = np.asarray(found, dtype=np.float64)
@@ -339,7 +340,7 @@ def _checked(tree: Any, responses: Responses | Gathered, sizes: dict[str, int], 
 
 
 def _tree(
-    variables: Mapping[str, NDArray[np.float64]], stats: Mapping[str, NDArray[Any]], responses: Responses | Gathered
+    variables: Mapping[str, Floats], stats: Mapping[str, NDArray[Any]], responses: Responses | Gathered
 ) -> "xr.DataTree":
     """Return a labelled tree of arrays by chain and draw (and, for θ, category)."""
     import xarray as xr
@@ -475,9 +476,7 @@ def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.Dat
     return _joined(tree, parts, responses, [*before, more])
 
 
-def _more_gibbs(
-    start: NDArray[np.float64], evidence: Evidence, prior: Any, n_draws: int, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _more_gibbs(start: Floats, evidence: Evidence, prior: Any, n_draws: int, seed: int) -> tuple[Floats, Floats]:
     """Return more sweeps of each chain from its last θ, and the distances between successive θ."""
     from adobest_pp.samplers.gibbs import gibbs_draws
 

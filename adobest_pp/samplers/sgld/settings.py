@@ -14,10 +14,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._checks import as_numbers, check_count, check_integer, check_real
 from adobest_pp._text import brief
+from adobest_pp._types import Floats, Integers
 from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, LangevinPiece
 
 # Step sizes, as a function of the update and of the number of responses.
@@ -26,7 +27,7 @@ from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, LangevinPiece
 class Schedule(Protocol):
     """A function that returns the step size of each update."""
 
-    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> Floats:
         """Return γ for updates 1, 2, … made with `n_responses` responses at hand; the two broadcast."""
         ...
 
@@ -44,7 +45,7 @@ class ConstantSteps:
     def __post_init__(self) -> None:
         _make_positive(self, "step_size")
 
-    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> Floats:
         """Return γ for each update."""
         return np.full(np.broadcast_shapes(np.shape(update), np.shape(n_responses)), float(self.step_size))
 
@@ -61,7 +62,7 @@ class DecayingSteps:
         power = check_real(self.power, "power", "a number from 0 to 1", lambda x: 0 <= x <= 1)
         object.__setattr__(self, "power", power)
 
-    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> Floats:
         """Return γ for each update."""
         t, _ = np.broadcast_arrays(np.asarray(update, dtype=np.float64), n_responses)
         return np.asarray(self.scale / t**self.power)
@@ -81,7 +82,7 @@ class PaperSteps:
     def __post_init__(self) -> None:
         _make_positive(self, "scale")
 
-    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> Floats:
         """Return γ for each update."""
         _, n = np.broadcast_arrays(update, np.maximum(n_responses, 1))
         return np.asarray(self.scale / n)
@@ -101,13 +102,13 @@ class MetricSteps:
     def __post_init__(self) -> None:
         _make_positive(self, "step_size")
 
-    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> Floats:
         """Return γ for each update."""
         _, n = np.broadcast_arrays(update, np.maximum(n_responses, 1))
         return np.asarray(self.step_size * (1.0 if self.batch_size is None else np.minimum(self.batch_size / n, 1.0)))
 
 
-def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayLike) -> Floats:
     """Return the step size of each update, or raise ValueError if one is not a positive, finite number.
 
     `schedule` may be any function of the numbers of the updates, from 1, and of the responses at hand. It may return
@@ -209,7 +210,7 @@ class LangevinSettings:
 
     def randomness(
         self, rng: np.random.Generator, done: int, n_updates: int, populations: Sequence[int], size: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    ) -> tuple[Floats, Integers, Floats]:
         """Return step sizes (T,), batches of response indices (T, m) and noise (T, size) of the next T updates.
 
         Batches are drawn with replacement, min(batch_size, n) at a time; those of several populations are columns side

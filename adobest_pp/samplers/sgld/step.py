@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from numpy.typing import NDArray
 from pymc.blocking import RaveledVars
 from pymc.distributions.transforms import _default_transform, log
 from pymc.model import modelcontext
@@ -20,6 +19,7 @@ from pymc.step_methods.state import dataclass_state
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
+from adobest_pp._types import Floats, Integers
 from adobest_pp.samplers.registry import DIFFUSIONS
 from adobest_pp.samplers.sgld.loop import Langevin, advance
 from adobest_pp.samplers.sgld.settings import LangevinSettings, Schedule
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from pymc import Model
 
 
-Array = NDArray[np.float64]
 # Step sizes, batches and noise, from `LangevinSettings.randomness`.
-Randomness = tuple[Array, NDArray[np.int64], Array]
+Randomness = tuple[Floats, Integers, Floats]
 
 
 @dataclass_state
@@ -199,7 +198,7 @@ class SGLD(ArrayStepShared):
         return RaveledVars(phi.astype(q0.data.dtype, copy=False), q0.point_map_info), [stats]
 
     def _updates_of_surrogate(
-        self, langevin: Langevin, phi: "Array", randomness: "Randomness"
+        self, langevin: Langevin, phi: Floats, randomness: "Randomness"
     ) -> tuple[float, int, int]:
         """Run all updates in one compiled loop.
 
@@ -283,7 +282,7 @@ class ModelGradient:
         self._n = [int(length) for length in self._lengths(np.ones(self._size, dtype=self._dtype))]
         return tuple(dict.fromkeys(self._n))
 
-    def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
+    def gradient(self, phi: Floats, batch: Integers, floor: float) -> Floats:
         """Return the gradient estimated from a batch, in which populations follow each other; empty means all data."""
         point = phi.astype(self._dtype, copy=False)
         if not self._n_batched:
@@ -299,7 +298,7 @@ class ModelGradient:
     def restart(self) -> None:
         """Do nothing: a chain has no state here."""
 
-    def updates(self, rng: np.random.Generator, phi: Array, randomness: Randomness) -> tuple[float, int, int]:
+    def updates(self, rng: np.random.Generator, phi: Floats, randomness: Randomness) -> tuple[float, int, int]:
         """Run the updates one by one."""
         reflections = rejected = 0
         norm = 0.0
