@@ -73,9 +73,12 @@ def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any
     Returns
     -------
     TensorVariable
-        Of shape (..., K); P(Y=y) is its product with θ, summed.
+        Of shape (..., K); P(Y=y) is its product with θ, summed. It is 0 for an answer that is not a category.
     """
-    return _rows(answers, _proper(subset_mask), epsilon1, epsilon2)
+    mask = _proper(subset_mask)
+    given = as_tensor(answers, "answers")[..., None]
+    is_category = pt.ge(given, 0) & pt.lt(given, mask.shape[-1])
+    return pt.switch(is_category, _rows(answers, mask, epsilon1, epsilon2), 0.0)
 
 
 def _rows(answers: Any, mask: TensorVariable, epsilon1: Any, epsilon2: Any) -> TensorVariable:
