@@ -250,12 +250,17 @@ def resolve(sampler: Any) -> Sampler:
 
 
 def _made(name: str, source: Any, **settings: Any) -> Sampler:
-    if not isinstance(name, str) or not name or ":" in name:
-        raise ValueError(f"name must be a text without a colon, got {brief(name)}")
+    _check_name(name)
     is_step = isinstance(source, type) and hasattr(source, "stats_dtypes_shapes")
     if not is_step and (isinstance(source, type) or not callable(source)):
         raise ValueError(f"sampler must be a function or a PyMC step class, got {brief(source)}")
     return Sampler(name, source, **settings)
+
+
+def _check_name(name: Any) -> None:
+    """Raise ValueError for a name that `Registry.find` could not find."""
+    if not isinstance(name, str) or not name or ":" in name:
+        raise ValueError(f"name must be a text without a colon, got {brief(name)}")
 
 
 def _draw_by_steps(
@@ -365,8 +370,9 @@ def register_diffusion[T: type[Any]](
     nonnegative: bool = False,
 ) -> Callable[[T], T]:
     """Give a diffusion of SGLD a name; use as a decorator of the class of its tuples. See `LangevinPiece`."""
-    settings = {"at_mode": at_mode, "unit_steps": unit_steps, "nonnegative": nonnegative}
-    return _registering(DIFFUSIONS, name, advance, floor, **settings)
+    lowest = None if floor is None else _compiled(floor)
+    settings = {"at_mode": at_mode, "unit_steps": unit_steps, "floor": lowest, "nonnegative": nonnegative}
+    return _registering(DIFFUSIONS, name, advance, **settings)
 
 
 def register_gradient[T: type[Any]](
@@ -377,8 +383,10 @@ def register_gradient[T: type[Any]](
 
 
 def _registering[T: type[Any]](
-    registry: Registry[LangevinPiece], name: str, function: Any, floor: Any = None, **settings: Any
+    registry: Registry[LangevinPiece], name: str, function: Any, **settings: Any
 ) -> Callable[[T], T]:
+    _check_name(name)
+
     def register(kind: T) -> T:
         if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
             raise ValueError(f"{registry.kind} {name!r} must be a named tuple, got {brief(kind)}")
@@ -388,9 +396,7 @@ def _registering[T: type[Any]](
             raise ValueError(
                 f"{registry.kind} {name!r} must have a class of its own, got that of {PIECES[kind].name!r}"
             )
-        piece = LangevinPiece(
-            name, kind, _compiled(function), floor=None if floor is None else _compiled(floor), **settings
-        )
+        piece = LangevinPiece(name, kind, _compiled(function), **settings)
         registry.add(piece)
         PIECES[kind] = piece
         return kind
