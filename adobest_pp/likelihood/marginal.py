@@ -201,7 +201,7 @@ def grid_posterior(responses: Responses | Gathered, prior: ArrayLike = 1.0, cell
 
     Parameters
     ----------
-    responses : Responses
+    responses : Responses or Gathered
         Answers about K = 2 or K = 3 categories.
     prior : float or array of shape (K,), default 1.0
         Concentration ρ of the Dirichlet prior.
