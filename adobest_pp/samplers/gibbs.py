@@ -214,10 +214,15 @@ MAX_ROWS = 100_000_000
 Block = tuple[Floats, dict[str, NDArray[np.generic]]]
 
 
-def gibbs_chain(evidence: Evidence, prior: Floats, n_draws: int, rng: np.random.Generator) -> Iterator[Block]:
-    """Yield blocks of θ and of stats, from a start drawn from the prior, so the caller can show progress or stop."""
+def gibbs_chain(
+    evidence: Evidence, prior: Floats, n_draws: int, rng: np.random.Generator, first: Floats | None = None
+) -> Iterator[Block]:
+    """Yield blocks of θ and of stats, from `first` or a draw of the prior, so the caller can show progress or stop."""
     theta = np.empty(prior.size)
-    dirichlet(rng, prior, theta)
+    if first is None:
+        dirichlet(rng, prior, theta)
+    else:
+        theta[:] = first
     block = max(1, min(BLOCK, MAX_ROWS // (10 * (evidence.n_rows + prior.size * (evidence.n_sets + 1)))))
     if evidence.structure.size:
         block = max(1, min(block, MAX_ROWS // (4 * max(evidence.n_responses, 1))))
