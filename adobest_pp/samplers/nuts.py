@@ -28,9 +28,8 @@ import nutpie
 import pandas as pd  # type: ignore[import-untyped]
 from numba import carray, njit, types
 
-from adobest_pp._checks import check_count, is_learned
+from adobest_pp._checks import check_count, check_real, is_learned
 from adobest_pp._dirichlet import LOG_CONCENTRATION
-from adobest_pp._text import brief
 from adobest_pp._types import Floats, Integers, Masks
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
@@ -416,23 +415,10 @@ def _falls_below(level: float, rest: Floats, evidence: Evidence) -> bool:
 
 # The fields of the class for a compiled model in the version that this was written for (0.16).
 KNOWN_FIELDS = {
-    "dims",
-    "reparameterized_names",
-    "compiled_logp_func",
-    "compiled_expand_func",
-    "initial_point_func",
-    "shared_data",
-    "shared_var_keys",
-    "user_data",
-    "n_expanded",
-    "shape_info",
-    "logp_func",
-    "expand_func",
-    "_n_dim",
-    "_shapes",
-    "_coords",
-    "_transform_adapt_args",
-}
+    "dims", "reparameterized_names", "compiled_logp_func", "compiled_expand_func", "initial_point_func", "shared_data",
+    "shared_var_keys", "user_data", "n_expanded", "shape_info", "logp_func", "expand_func", "_n_dim", "_shapes",
+    "_coords", "_transform_adapt_args",
+}  # fmt: skip
 
 
 def is_known() -> bool:
@@ -523,29 +509,15 @@ def sample_nuts(
         (chain, draw) if it is learned.
     """
     wanted = ["theta", "concentration"] if is_learned(prior) else ["theta"]
-    sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "seed": random_seed}
-    posterior = _posterior(responses, prior, (log_mean, log_sd))
-    return _sampled(posterior, wanted, sizes, progressbar, target_accept, adaptation_for(responses.n_categories))
+    sizes: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "seed": random_seed}
+    settings = sizes | {"progress_bar": progressbar, "target_accept": target_accept}
+    return _sampled(_posterior(responses, prior, (log_mean, log_sd)), wanted, responses.n_categories, settings)
 
 
-def _sampled(
-    posterior: Any,
-    wanted: list[str],
-    sizes: dict[str, Any],
-    progressbar: bool,
-    target_accept: float,
-    adaptation: Literal["low_rank", "diag"],
-) -> "xr.DataTree":
-    """Return the draws of what nutpie has compiled."""
-    background = nutpie.sample(
-        posterior,
-        blocking=False,
-        progress_bar=progressbar,
-        save_warmup=False,
-        adaptation=adaptation,
-        target_accept=target_accept,
-        **sizes,
-    )
+def _sampled(posterior: Any, wanted: list[str], n_categories: int, settings: dict[str, Any]) -> "xr.DataTree":
+    """Return the draws of what nutpie has compiled; the settings are those of `nutpie.sample`."""
+    adaptation = adaptation_for(n_categories)
+    background = nutpie.sample(posterior, blocking=False, save_warmup=False, adaptation=adaptation, **settings)
     try:
         tree: xr.DataTree = background.wait()
     except BaseException:  # Ctrl-C: nutpie would return what it has so far
@@ -553,7 +525,14 @@ def _sampled(
         raise
     # Compiled from a PyMC model, the tree has its other variables too.
     tree["posterior"] = tree["posterior"].to_dataset()[wanted]
-    _check_complete(tree["posterior"].to_dataset(), sizes["chains"], sizes["draws"])
+    _check_complete(tree["posterior"].to_dataset(), settings["chains"], settings["draws"])
+    # The settings, and the versions that the draws depend on.
+    tree.attrs = {
+        "target_accept": settings["target_accept"],
+        "adaptation": adaptation,
+        "nutpie_version": version("nutpie"),
+        "numba_version": numba.__version__,
+    }
     return tree
 
 
@@ -568,7 +547,8 @@ class _Regression:
         is_same = self.last[0] is responses and self.last[2] == scale and np.array_equal(self.last[1], covariates)
         if not is_same:
             program = nutpie.compile_pymc_model(regression_model(responses, covariates, scale))
-            self.last = (responses, covariates, scale, program)
+            # A copy, as the caller may change the covariates in place.
+            self.last = (responses, np.array(covariates), scale, program)
         return self.last[3]
 
 
@@ -601,23 +581,12 @@ def _nuts(  # type: ignore[no-untyped-def]
     cores=None,
     covariates=None,
 ) -> "xr.DataTree":
-    if not (isinstance(target_accept, float) and 0 < target_accept < 1):
-        raise ValueError(f"target_accept must be a number between 0 and 1, got {brief(target_accept)}")
+    target_accept = check_real(target_accept, "target_accept", "a number between 0 and 1", lambda x: 0 < x < 1)
     if cores is not None:
         check_count(cores, "cores", 1)
-    sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
-    adaptation = adaptation_for(responses.n_categories)
+    settings = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "target_accept": target_accept}
     if covariates is None:
-        own = {"random_seed": seed, "progressbar": progressbar, "target_accept": target_accept}
-        tree = sample_nuts(responses, prior=prior, **sizes, **own)
-    else:
-        posterior = REGRESSION.compiled(responses, covariates, prior)
-        tree = _sampled(posterior, ["coefficient"], sizes | {"seed": seed}, progressbar, target_accept, adaptation)
-    # The settings, and the versions that the draws depend on.
-    tree.attrs = {
-        "target_accept": target_accept,
-        "adaptation": adaptation,
-        "nutpie_version": version("nutpie"),
-        "numba_version": numba.__version__,
-    }
-    return tree
+        return sample_nuts(responses, prior=prior, random_seed=seed, progressbar=progressbar, **settings)
+    posterior = REGRESSION.compiled(responses, covariates, prior)
+    settings |= {"seed": seed, "progress_bar": progressbar}
+    return _sampled(posterior, ["coefficient"], responses.n_categories, settings)
