@@ -573,16 +573,12 @@ def some_rows(evidence: Evidence, rng: np.random.Generator) -> Evidence:
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     members = evidence.members[np.arange(offsets[-1]) + np.repeat(evidence.offsets[sets] - offsets[:-1], sizes)]
     old = evidence.set_index[places]
-    return Evidence(
-        base=evidence.base[places],
-        own=evidence.own[places],
-        inside=evidence.inside[places],
-        log_scale=evidence.log_scale[places],
-        category=evidence.category[places],
+    numbers = {name: getattr(evidence, name)[places] for name in ("base", "own", "inside", "log_scale", "category")}
+    return evidence._replace(
+        **numbers,
         set_index=np.where(old < 0, -1, np.searchsorted(sets, old)),
         count=np.ones(ROWS, dtype=np.int64),
         members=members,
         offsets=offsets,
-        patterns=evidence.patterns,
         codes=evidence.codes[:0, :0],
     )

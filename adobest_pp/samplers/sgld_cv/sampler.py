@@ -120,10 +120,6 @@ class Choices:
         step = self.step / 2**times
         return replace(self, step=step, updates_per_draw=updates_per_draw(step), halvings=self.halvings + times)
 
-    def describe(self) -> dict[str, float | None]:
-        """Return plain numbers."""
-        return asdict(self)
-
 
 def choose(x: Floats, target: Target, state: NDArray[np.uint64]) -> Choices:
     """Return step and batch for a run, from curvature and noise at the positions x (N, K)."""
@@ -242,7 +238,7 @@ MOST_ERROR, TIMES_EXPECTED = 0.1, 3.0
 MOST_HALVINGS = 6
 # Pilots until chains must agree, and at most.
 PILOTS, MOST_PILOTS = 3, 8
-# Draws for the first coordinates, and draws of each chain that are discarded before the run.
+# Draws for the first coordinates, unless there are more chains, and draws of each chain discarded before the run.
 FIRST_DRAWS, SETTLING = 400, 20
 # The parts of a chain: Ctrl-C is handled between them, and the differences of their virials give the error.
 PARTS = 20
@@ -319,9 +315,9 @@ class Chains:
             if self.learned:
                 found = separate_shares(evidence, LOG_CONCENTRATION)
                 first = np.full(k, likely_concentration(found, LOG_CONCENTRATION))
-            theta, self.least_size = separate_draws(evidence, first, FIRST_DRAWS, self.rng)
+            theta, self.least_size = separate_draws(evidence, first, max(FIRST_DRAWS, chains), self.rng)
         else:
-            theta, sd = initial_draws(evidence, self.rows, first, max(FIRST_DRAWS, 4 * k), self.rng)
+            theta, sd = initial_draws(evidence, self.rows, first, max(FIRST_DRAWS, 4 * k, chains), self.rng)
             self.least_size = sd / 2
         if self.learned:
             theta = np.column_stack([theta, np.full(len(theta), first[0])])
@@ -485,7 +481,7 @@ def sgld_cv_draws(
         logger.warning("The draws of 'sgld_cv' are biased, whatever the step: use 'nuts'.", extra={"problem": BIASED})
     variables = {"theta": run.draws[..., :k]} | ({"concentration": run.draws[..., k]} if chain.learned else {})
     parts = np.arange(draws) * run.virial.shape[1] // draws
-    record = chain.choices.describe() | {"pilots": pilots} | run.describe()
+    record = asdict(chain.choices) | {"pilots": pilots} | run.describe()
     record["biased"] = bool(narrow.any()) or not run.is_right()
     return variables, {"sgld_cv_virial": run.virial.mean(axis=2)[:, parts]}, record
 
