@@ -73,17 +73,17 @@ class LoopSettings:
             raise ValueError(f"alpha must be given for 'semi_adaptive' and for no other utility, got {given}")
         if not isinstance(sampler, str) or sampler not in SAMPLERS:
             raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {brief(sampler)}")
-        langevin = LangevinSettings.of(check_count(batch_size, "batch_size"), step_size, schedule)
+        m = check_count(batch_size, "batch_size")
         plan = LoopPlan(
             UTILITY_CODES[chosen] if isinstance(chosen, str) else GIVEN,
             0.0 if alpha is None else check_alpha(alpha),
             check_integer(smallest_size, "smallest_size", 0, mechanism.n_categories - 1),
-            check_count(batch_size, "batch_size"),
+            m,
             check_count(adapt_every, "adapt_every"),
         )
         densities = check_prior(prior, mechanism.n_categories, categories)
-        n_updates = check_count(updates, "updates")
-        return cls(mechanism, chosen, alpha, densities, n_updates, langevin.schedule, sampler, plan)
+        steps = LangevinSettings.of(m, step_size, schedule).schedule
+        return cls(mechanism, chosen, alpha, densities, check_count(updates, "updates"), steps, sampler, plan)
 
     def choose_size(self, chain: "Chain") -> int:
         """Sort ``chain.order`` by φ, and return the size of the next subset, ``order[:size]``."""
@@ -193,29 +193,12 @@ def _compiled_round(batch_size, chain, records, steps, mean, first_kept):  # typ
 
 @njit(cache=True, error_model="numpy")
 def run(plan, chain, records, coefficients, x, first_round, steps, sizes, path, path_every):  # type: ignore[no-untyped-def]
-    """Run Algorithm 1 on simulated people, for as many rounds as `steps` has rows.
+    """Run Algorithm 1 on simulated people of the categories `x` (T,), one round for each row of `steps` (rounds, M).
 
-    Each person takes one uniform number from the generator; the updates of the round take theirs after that.
-
-    Parameters
-    ----------
-    plan, chain, records, coefficients
-        Settings, sampler, responses so far (with room for all T people) and the mechanism's `Coefficients`.
-    x : int64[T]
-        The people's categories.
-    first_round : int
-        The round that ``steps[0]`` belongs to.
-    steps : float64[rounds, M]
-        Step sizes of each round.
-    sizes : int32[T]
-        Written: |S_t| of each person.
-    path : float64[P, K]
-        Written: Θ_t after every `path_every` rounds.
-
-    Returns
-    -------
-    int
-        The next round to run; it is not yet the last if the tables of subsets are full.
+    The first round is `first_round`. Each person takes one uniform number from the generator; the updates of the round
+    take theirs after that. `records` have room for all people. |S_t| of each person is written into `sizes` (T,), and
+    Θ_t after every `path_every` rounds into `path` (P, K). Returns the next round to run: if the tables of subsets are
+    full, rounds are left.
     """
     for r in range(first_round, first_round + len(steps)):
         if records.used[KINDS] == records.near.size:

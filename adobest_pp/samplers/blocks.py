@@ -413,18 +413,14 @@ def blocks_draws(
     seed: int,
     advance: Callable[[int], None] = lambda _: None,
 ) -> tuple[dict[str, Floats], dict[str, Any]]:
-    """Draw θ from its posterior under a Dirichlet prior with one concentration.
+    """Draw θ from its posterior under a Dirichlet prior. Parameters not listed are as in `sample`.
 
     Parameters
     ----------
     evidence : Evidence
         Collapsed responses.
     prior : array of shape (K,) or "learned"
-        Concentrations, all the same; or the prior whose concentration is learned, as for NUTS.
-    draws, tune, chains : int
-        Draws to keep and to discard in each chain, and the number of chains.
-    seed : int
-        Equal seeds give equal draws.
+        Concentrations, all the same; or the prior whose concentration is learned.
     advance : function of int
         Called with the number of draws made since the last call, for progress.
 

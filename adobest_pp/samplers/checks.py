@@ -372,16 +372,10 @@ LEAST_PART = 0.3
 
 
 def width_check(draws: Floats, concentration: Floats, information: Floats) -> Masks:
-    """Return which categories have draws that are far too narrow; none if there are fewer than 100 draws.
+    """Return which categories have draws of θ (N, K) that are far too narrow; none if there are fewer than 100 draws.
 
-    Parameters
-    ----------
-    draws : array of shape (N, K)
-        Draws of θ.
-    concentration : array of shape (K,)
-        Concentrations of the Dirichlet prior; their mean if they are learned.
-    information : array of shape (K, K) or (K,)
-        Minus the second derivatives of the log-likelihood, near the mean; or only their diagonal.
+    `concentration` (K,) is that of the Dirichlet prior, or its mean if it is learned. `information` is minus the second
+    derivatives of the log-likelihood near the mean, (K, K), or their diagonal, (K,).
     """
     found = np.zeros(draws.shape[1], dtype=np.bool_)
     if len(draws) < ENOUGH_DRAWS:

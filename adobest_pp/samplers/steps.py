@@ -136,29 +136,25 @@ def _evidence_of_potential(term: Any, rv: Any, theta_of: Callable[[Floats], Floa
     theta, *arrays = found[0].inputs
     evidence = Evidence(*constant_fold(arrays))
     expected = pt.add(found[0].outputs[0], evidence.constant)
-    if not (
-        _is_function(rv, theta, theta_of, evidence.n_categories)
-        and _same_at_a_point(rv, term, expected, evidence.n_categories)
-    ):
+    _, (value, right) = _at_a_point(rv, evidence.n_categories, term, expected)
+    if not _is_function(rv, theta, theta_of, evidence.n_categories) or not np.isclose(value, right, rtol=1e-9):
         raise ValueError(f"{term.name!r} must be the PrivateResponse of {rv.name!r} alone, got another function of it")
     return evidence
 
 
-def _same_at_a_point(rv: Any, one: Any, other: Any, size: int) -> bool:
-    """Return whether two graphs have the same value at a point without symmetry."""
-    point = np.sqrt(np.arange(2.0, size + 2))
-    compiled = pytensor.function([rv], [one, other], mode=INTERPRETED, on_unused_input="ignore")
-    first, second = compiled((point / point.sum()).astype(rv.dtype))
-    return bool(np.isclose(first, second, rtol=1e-9))
-
-
-def _is_function(rv: Any, graph: Any, function: Callable[[Floats], Floats], size: int) -> bool:
-    """Return whether the graph is this function of the variable, by its values at a point without symmetry."""
+def _at_a_point(rv: Any, size: int, *graphs: Any) -> tuple[Floats, list[Any]]:
+    """Return a point without symmetry, and the values of graphs there."""
     point = np.sqrt(np.arange(2.0, size + 2))
     if isinstance(rv.owner.op, DirichletRV):
         point /= point.sum()
-    compiled = pytensor.function([rv], graph, mode=INTERPRETED, on_unused_input="ignore")
-    value = np.ravel(compiled(point.astype(rv.dtype)))
+    compiled = pytensor.function([rv], list(graphs), mode=INTERPRETED, on_unused_input="ignore")
+    return point, compiled(point.astype(rv.dtype))
+
+
+def _is_function(rv: Any, graph: Any, function: Callable[[Floats], Floats], size: int) -> bool:
+    """Return whether the graph is this function of the variable, by its values at a point."""
+    point, (found,) = _at_a_point(rv, size, graph)
+    value = np.ravel(found)
     tolerance = 1e-10 if rv.dtype == "float64" else 1e-5
     return value.shape == (size,) and np.allclose(value, function(point), rtol=tolerance, atol=0)
 

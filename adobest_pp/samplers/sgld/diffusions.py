@@ -385,12 +385,8 @@ def advance_sgnht(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-u
 
 
 @register_diffusion("sgnht", advance=advance_sgnht, at_mode=True, unit_steps=True)
-class Thermostat(NamedTuple):
+class Thermostat(HamiltonianWithFriction):
     """ρ of the prior, the factor L of the metric, and v with ξ after it, of shape (K,)."""
-
-    prior: Floats
-    factor: Floats
-    memory: Floats
 
     @classmethod
     def build(cls, run: "Langevin") -> "Thermostat":

@@ -216,24 +216,11 @@ def _compiled_advance(diffusion, rng, phi, slope, step, noise):  # type: ignore[
 
 @njit(cache=True)
 def langevin_draws(diffusion, gradient, rng, phi, steps, noise, draws, stats):  # type: ignore[no-untyped-def]
-    """Run one update for each step size, moving φ in place, and write θ after every T/D of them.
+    """Run one update for each of the T step sizes, moving φ in place, and write θ after every T/D into `draws` (D, K).
 
-    Parameters
-    ----------
-    diffusion, gradient : named tuple
-        The pieces; the gradient with batches for all T updates.
-    rng : numpy.random.Generator
-        Advanced by diffusions whose noise is not normal.
-    phi : array of shape (K,)
-        Moved in place.
-    steps : array of shape (T,)
-        Step sizes γ.
-    noise : array of shape (T, K)
-        Standard normal.
-    draws : array of shape (D, K)
-        Overwritten.
-    stats : array of shape (D, 3)
-        Overwritten, for each draw: the norm of its last gradient, its reflected coordinates and its rejected updates.
+    `gradient` has batches for all updates. `noise` (T, K) is standard normal; diffusions with other noise take it from
+    `rng`. For each draw, `stats` (D, 3) gets the norm of the last gradient, and how many coordinates were reflected and
+    how many updates rejected.
     """
     n_draws, n_updates = len(draws), steps.size // len(draws)
     slope = np.empty(phi.size)

@@ -1,11 +1,7 @@
 """Settings of stochastic-gradient Langevin dynamics: its steps, gradient and diffusion.
 
 With a fixed step the sampler keeps moving, with a bias that shrinks with the step. With steps that fall as t^(−b),
-½ < b ≤ 1, the bias vanishes in the limit [1]_, ever more slowly.
-
-References
-----------
-.. [1] M. Welling and Y. W. Teh (2011), Bayesian learning via stochastic gradient Langevin dynamics, ICML.
+½ < b ≤ 1, the bias vanishes in the limit, ever more slowly (Welling and Teh, the first reference of `SGLD`).
 """
 
 import math
@@ -133,18 +129,20 @@ def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayL
     return np.ascontiguousarray(steps)
 
 
+# The schedules that a run records, and that can be rebuilt from its record.
+_KINDS = (ConstantSteps, DecayingSteps, PaperSteps, MetricSteps)
+
+
 def schedule_settings(schedule: Schedule) -> dict[str, Any] | str:
     """Return plain values from which `schedule_from_settings` builds an equal schedule, or the repr of a function."""
-    if isinstance(schedule, ConstantSteps | DecayingSteps | PaperSteps | MetricSteps):
+    if isinstance(schedule, _KINDS):
         return {"schedule": type(schedule).__name__, **asdict(schedule)}
     return brief(schedule)
 
 
 def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:
     """Build the schedule whose `schedule_settings` these are."""
-    kinds: dict[str, Callable[..., Schedule]] = {
-        kind.__name__: kind for kind in (ConstantSteps, DecayingSteps, PaperSteps, MetricSteps)
-    }
+    kinds: dict[str, Callable[..., Schedule]] = {kind.__name__: kind for kind in _KINDS}
     allowed = f"schedule must be one of {', '.join(kinds)} to be rebuilt"
     if not isinstance(settings, dict) or not isinstance(settings.get("schedule"), str):
         raise ValueError(f"{allowed}, got {brief(settings).strip(chr(39))}")

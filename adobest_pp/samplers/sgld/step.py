@@ -59,8 +59,9 @@ class SGLD(ArrayStepShared):
         Responses in a batch (at most all of them); None uses all data at every update. Observed variables of different
         lengths have a batch each, and n, for the steps, is the largest length.
     step_size : float, optional
-        A constant step γ. The default, with `schedule` left out as well, is the paper's 0.5/n; for ``"log_ratio"`` and
-        ``"cox_ingersoll_ross"`` it is 0.1, and 0.1·m/n with minibatches of m, whose noise grows with n.
+        A constant step γ. The default, with `schedule` left out as well, is the paper's 0.5/n for ``"reflected"``,
+        ``"preconditioned"``, ``"skew_reflected"`` and ``"mirrored"``. For the other diffusions it is 0.1, and 0.1·m/n
+        with batches of m, whose noise grows with n, unless the gradient is ``"control_variates"``.
     schedule : Schedule, optional
         Another rule for the steps: `DecayingSteps`, or any function of the update and the number of responses.
     updates_per_draw : int, default 1
@@ -75,15 +76,15 @@ class SGLD(ArrayStepShared):
         A registered name. ``"minibatch"`` estimates the whole gradient from a batch; ``"control_variates"`` estimates
         only the change since an anchor near the mode, so that its noise does not grow with n; ``"svrg"`` does the same
         with a new snapshot in every period; ``"full"`` takes all evidence. With control variates, a chain that has left
-        its anchor gets a new one at its position before its next draw (`has_left`). ``"control_variates"`` does not
-        work with ``"cox_ingersoll_ross"``, whose shapes it may estimate as negative.
+        its anchor gets a new one at its position before its next draw (`has_left`). ``"control_variates"`` and
+        ``"svrg"`` do not work with ``"cox_ingersoll_ross"``, whose shapes they may estimate as negative.
 
     Notes
     -----
     In a model such as that of `frequency_model(responses, surrogate=True)` the gradient comes from the compiled
     evidence of the answers, and takes 2 µs an update for any number of responses. In any other model it comes from the
-    model's graph, and takes 30 µs for 10⁴ responses (K = 20); there the diffusion is ``"reflected"`` or
-    ``"preconditioned"``, and the gradient has no control variates.
+    model's graph, and takes 30 µs for 10⁴ responses (K = 20); there the diffusion is ``"reflected"``,
+    ``"preconditioned"`` or ``"skew_reflected"``, and the gradient ``"minibatch"`` or ``"full"``.
 
     Sampler stats: ``sgld_step_size`` and ``sgld_gradient_norm`` of a draw's last update, and ``sgld_reflections``
     (coordinates) and ``sgld_rejected`` (updates rejected because they were not finite), summed over the draw.
