@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from adobest_pp._numerics import normal, normalize_logs, uniform
+from adobest_pp._types import Floats
 from adobest_pp.adaptive.records import KINDS, ROWS
 
 # A share is never exactly zero, so that its logarithm is finite.
@@ -29,10 +29,10 @@ _LEAST = 1e-300
 class GibbsState(NamedTuple):
     """Work space of a sweep: the number of people in each category, shape (K,). Only φ is kept between sweeps."""
 
-    allocation: NDArray[np.float64]
+    allocation: Floats
 
 
-def new_gibbs_state(prior: NDArray[np.float64]) -> GibbsState:
+def new_gibbs_state(prior: Floats) -> GibbsState:
     """Return the work space for K categories."""
     return GibbsState(np.zeros(prior.size))
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from adobest_pp._numerics import integer, normal, uniform
+from adobest_pp._types import Floats
 from adobest_pp.adaptive.records import KINDS, RESPONSES, ROWS
 
 # The range of step sizes in units of the metric, drawn anew for each trajectory, and the largest number of steps. Of
@@ -27,16 +27,16 @@ SHORTEST_STEP, LONGEST_STEP, MOST_STEPS = 0.15, 0.45, 16
 class ExactState(NamedTuple):
     """What the exact sampler keeps between rounds (the first two arrays), and its work space; each of shape (K,)."""
 
-    center: NDArray[np.float64]
-    prior_precision: NDArray[np.float64]
-    width: NDArray[np.float64]
-    slope: NDArray[np.float64]
-    momentum: NDArray[np.float64]
-    z: NDArray[np.float64]
-    candidate: NDArray[np.float64]
+    center: Floats
+    prior_precision: Floats
+    width: Floats
+    slope: Floats
+    momentum: Floats
+    z: Floats
+    candidate: Floats
 
 
-def new_exact_state(prior: NDArray[np.float64]) -> ExactState:
+def new_exact_state(prior: Floats) -> ExactState:
     """Return the state before any response: the running estimate is the prior mean."""
     from scipy.special import polygamma
 

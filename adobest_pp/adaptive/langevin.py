@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from adobest_pp._numerics import integer, normal
+from adobest_pp._types import Floats
 from adobest_pp.adaptive.records import BLOCK, FIRST_SET, INSIDE, RESPONSES, SRR, STAMP
 
 _HALF, _LOW, _FIRST_SET = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(FIRST_SET)
@@ -22,12 +23,12 @@ _1, _2, _3, _4, _5, _6, _7 = (np.uint64(i) for i in range(1, BLOCK))
 class Workspace(NamedTuple):
     """Arrays that every update overwrites. `position` (which is φ) and `slope` have room for the padding of sets."""
 
-    position: NDArray[np.float64]
+    position: Floats
     tally: NDArray[np.int32]
     outside: NDArray[np.uint64]
     touched: NDArray[np.uint64]
-    slope: NDArray[np.float64]
-    proposal: NDArray[np.float64]
+    slope: Floats
+    proposal: Floats
 
 
 def new_workspace(n_categories: int, batch_size: int) -> Workspace:

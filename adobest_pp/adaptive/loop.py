@@ -12,19 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import check_alpha, check_count, check_integer, check_prior
 from adobest_pp._numerics import seed_state, uniform
 from adobest_pp._text import brief
+from adobest_pp._types import Floats, Integers
 from adobest_pp.adaptive.gibbs import GibbsState, gibbs_updates, new_gibbs_state
 from adobest_pp.adaptive.hamiltonian import ExactState, hamiltonian_updates, new_exact_state
 from adobest_pp.adaptive.langevin import Workspace, langevin_updates, new_workspace
 from adobest_pp.adaptive.records import KINDS, RESPONSES, Records, publish, record
-from adobest_pp.design.utilities import (
-    GIVEN,
-    UTILITIES,
-    UTILITY_CODES,
-    Utility,
-    best_size,
-    choose_size,
-    ranked_values,
-)
+from adobest_pp.design.utilities import GIVEN, UTILITIES, UTILITY_CODES, Utility, best_size, choose_size, ranked_values
 from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.mechanisms.drawing import simulate_answer
 from adobest_pp.samplers.sgld.settings import LangevinSettings, Schedule, evaluate_schedule, schedule_settings
@@ -49,7 +42,7 @@ class LoopSettings:
     mechanism: RRRR
     utility: str | Utility
     alpha: float | None
-    prior: NDArray[np.float64]
+    prior: Floats
     updates: int
     schedule: Schedule
     sampler: str
@@ -80,17 +73,17 @@ class LoopSettings:
             raise ValueError(f"alpha must be given for 'semi_adaptive' and for no other utility, got {given}")
         if not isinstance(sampler, str) or sampler not in SAMPLERS:
             raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {brief(sampler)}")
-        langevin = LangevinSettings.of(check_count(batch_size, "batch_size"), step_size, schedule)
+        m = check_count(batch_size, "batch_size")
         plan = LoopPlan(
             UTILITY_CODES[chosen] if isinstance(chosen, str) else GIVEN,
             0.0 if alpha is None else check_alpha(alpha),
             check_integer(smallest_size, "smallest_size", 0, mechanism.n_categories - 1),
-            check_count(batch_size, "batch_size"),
+            m,
             check_count(adapt_every, "adapt_every"),
         )
         densities = check_prior(prior, mechanism.n_categories, categories)
-        n_updates = check_count(updates, "updates")
-        return cls(mechanism, chosen, alpha, densities, n_updates, langevin.schedule, sampler, plan)
+        steps = LangevinSettings.of(m, step_size, schedule).schedule
+        return cls(mechanism, chosen, alpha, densities, check_count(updates, "updates"), steps, sampler, plan)
 
     def choose_size(self, chain: "Chain") -> int:
         """Sort ``chain.order`` by φ, and return the size of the next subset, ``order[:size]``."""
@@ -101,9 +94,7 @@ class LoopSettings:
         values, chain.order[:] = ranked_values(self.utility, chain.phi / chain.phi.sum(), self.mechanism)
         return int(best_size(values, plan.smallest_size))
 
-    def steps(
-        self, done: int | NDArray[np.int64], n_updates: int, n_responses: int | NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def steps(self, done: int | Integers, n_updates: int, n_responses: int | Integers) -> Floats:
         """Return the step sizes of the `n_updates` after the first `done`, given `n_responses`."""
         return evaluate_schedule(self.schedule, done + 1 + np.arange(n_updates), n_responses)
 
@@ -147,14 +138,14 @@ class Chain(NamedTuple):
     """
 
     state: NDArray[np.uint64]
-    phi: NDArray[np.float64]
-    order: NDArray[np.int64]
-    prior: NDArray[np.float64]
+    phi: Floats
+    order: Integers
+    prior: Floats
     work: Workspace | ExactState | GibbsState
 
 
 def new_chain(
-    prior: NDArray[np.float64], batch_size: int, seed: int | np.random.SeedSequence | None, sampler: str = "sgld"
+    prior: Floats, batch_size: int, seed: int | np.random.SeedSequence | None, sampler: str = "sgld"
 ) -> Chain:
     """Return a chain at Θ₀ = 1/K, with Σφ at its prior mean (clipped so that its square is finite)."""
     k = prior.size
@@ -167,14 +158,7 @@ def new_chain(
     return Chain(seed_state(seed), start, np.arange(k), prior, makers[sampler]())
 
 
-def sample_round(
-    batch_size: int,
-    chain: Chain,
-    records: Records,
-    steps: NDArray[np.float64],
-    mean: NDArray[np.float64],
-    first_kept: int,
-) -> int:
+def sample_round(batch_size: int, chain: Chain, records: Records, steps: Floats, mean: Floats, first_kept: int) -> int:
     """Update the chain on all recorded responses, with one gradient for each of `steps` (the step sizes of SGLD).
 
     Adds θ after update `first_kept` and later ones to `mean`, and returns how many these are. It takes the batch size
@@ -209,29 +193,12 @@ def _compiled_round(batch_size, chain, records, steps, mean, first_kept):  # typ
 
 @njit(cache=True, error_model="numpy")
 def run(plan, chain, records, coefficients, x, first_round, steps, sizes, path, path_every):  # type: ignore[no-untyped-def]
-    """Run Algorithm 1 on simulated people, for as many rounds as `steps` has rows.
+    """Run Algorithm 1 on simulated people of the categories `x` (T,), one round for each row of `steps` (rounds, M).
 
-    Each person takes one uniform number from the generator; the updates of the round take theirs after that.
-
-    Parameters
-    ----------
-    plan, chain, records, coefficients
-        Settings, sampler, responses so far (with room for all T people) and the mechanism's `Coefficients`.
-    x : int64[T]
-        The people's categories.
-    first_round : int
-        The round that ``steps[0]`` belongs to.
-    steps : float64[rounds, M]
-        Step sizes of each round.
-    sizes : int32[T]
-        Written: |S_t| of each person.
-    path : float64[P, K]
-        Written: Θ_t after every `path_every` rounds.
-
-    Returns
-    -------
-    int
-        The next round to run; it is not yet the last if the tables of subsets are full.
+    The first round is `first_round`. Each person takes one uniform number from the generator; the updates of the round
+    take theirs after that. `records` have room for all people. |S_t| of each person is written into `sizes` (T,), and
+    Θ_t after every `path_every` rounds into `path` (P, K). Returns the next round to run: if the tables of subsets are
+    full, rounds are left.
     """
     for r in range(first_round, first_round + len(steps)):
         if records.used[KINDS] == records.near.size:

@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from adobest_pp._types import Floats, Integers, Masks
 from adobest_pp.mechanisms import Coefficients
 
 # Kinds of responses: two that need no set, then from FIRST_SET on the sets.
@@ -44,25 +45,25 @@ class Records(NamedTuple):
     plus one); for SGLD these arrays are empty.
     """
 
-    used: NDArray[np.int64]
+    used: Integers
     code: NDArray[np.uint64]
     set_of: NDArray[np.int32]
-    masks: NDArray[np.bool_]
-    near: NDArray[np.float64]
-    far: NDArray[np.float64]
-    own: NDArray[np.float64]
+    masks: Masks
+    near: Floats
+    far: Floats
+    own: Floats
     members: NDArray[np.uint32]
     starts: NDArray[np.uint64]
     stops: NDArray[np.uint64]
-    stamp: NDArray[np.int64]
-    level: NDArray[np.float64]
-    pull: NDArray[np.float64]
-    last_of_size: NDArray[np.int64]
-    previous: NDArray[np.int64]
+    stamp: Integers
+    level: Floats
+    pull: Floats
+    last_of_size: Integers
+    previous: Integers
     pair_row: NDArray[np.int32]
-    row_kind: NDArray[np.int64]
-    row_answer: NDArray[np.int64]
-    row_count: NDArray[np.float64]
+    row_kind: Integers
+    row_answer: Integers
+    row_count: Floats
 
 
 def new_records(

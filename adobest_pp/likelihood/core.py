@@ -22,6 +22,9 @@ from numba import njit
 from adobest_pp.evidence import BITS, Evidence
 from adobest_pp.transforms import add_structured, blocks, is_member, n_structured, structured_masses
 
+# The places of the counts in evidence, and of what follows them.
+_COUNT = Evidence._fields.index("count")
+_AFTER_COUNT = _COUNT + 1
 # The product of two factors between this and its reciprocal keeps full precision.
 SMALLEST_FACTOR = 1e-150
 
@@ -145,7 +148,8 @@ def _value_and_gradient_by_passes(theta, evidence):  # type: ignore[no-untyped-d
         h[u] = base[u] * total + own[u] * theta[category[u]] + inside[u] * masses[set_index[u]]
     for u in range(h.size):
         least = h[u] if h[u] < least else least
-    if not least > SMALLEST_FACTOR:
+    # The logarithms above take NaN for a number.
+    if not least > SMALLEST_FACTOR or not total < np.inf:
         slope.fill(np.nan)
         return -np.inf, slope
     logs = np.empty(h.size)
@@ -374,18 +378,5 @@ def pair_probabilities(theta, group, row, evidence):  # type: ignore[no-untyped-
 
 @njit(cache=True)
 def _weighted(evidence, weight):  # type: ignore[no-untyped-def]
-    """Return the evidence with other counts."""
-    return Evidence(
-        evidence.base,
-        evidence.own,
-        evidence.inside,
-        evidence.log_scale,
-        evidence.category,
-        evidence.set_index,
-        weight,
-        evidence.members,
-        evidence.offsets,
-        evidence.patterns,
-        evidence.codes,
-        evidence.structure,
-    )
+    """Return the evidence with other counts. Compiled code has no ``_replace``."""
+    return Evidence(*evidence[:_COUNT], weight, *evidence[_AFTER_COUNT:])  # type: ignore[call-arg]

@@ -39,37 +39,12 @@ _INNER: dict[str, Any] = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_w
 def logit_value_and_gradient(columns, weights, ends, rows, reach):  # type: ignore[no-untyped-def]
     """Return Σ ln h and its gradient with respect to the weights, where θ = softmax(intercept + columns'·slopes).
 
-    Parameters
-    ----------
-    columns : array of shape (4·⌈P/4⌉, n)
-        P covariates of people who are sorted by row of evidence, and zeros up to a multiple of four.
-    weights : array of shape (1 + P, K)
-        Intercepts, and a slope for each covariate.
-    ends : array of int, shape (U,)
-        Where the people of each row end.
-    rows : array of shape (U, K)
-        The rows written out, each entry from `SAFE_ENTRY` to its reciprocal.
-    reach : array of shape (P,)
-        The largest absolute value of each covariate.
-
-    Returns
-    -------
-    value : array without axes
-    slope : array of shape (1 + P, K)
+    `columns` (4·⌈P/4⌉, n) are P covariates of people who are sorted by row of evidence, and zeros up to a multiple of
+    four; `reach` (P,) is the largest absolute value of each. `weights` (1 + P, K) are intercepts and slopes. `rows`
+    (U, K) are written out, with entries from `SAFE_ENTRY` to its reciprocal, and `ends` (U,) is where their people end.
     """
-    k = weights.shape[1]
-    # Logits are relative to that of the first category.
-    relative = np.zeros((1 + len(columns), k - 1))
-    slope = np.zeros((1 + len(columns), k))
-    wide = False
-    for c in range(k - 1):
-        bound = 0.0
-        for j in range(len(weights)):
-            relative[j, c] = (weights[j, c + 1] - weights[j, 0]) * _LOG2_E
-            bound += (reach[j - 1] if j else 1.0) * abs(relative[j, c])
-        if not bound <= SAFE_LOGIT:
-            wide = True
-    value = _blocks(columns, None, relative, wide, ends, rows, slope)
+    relative, slope = _relative(weights, len(columns))
+    value = _blocks(columns, None, relative, _is_wide(relative, reach), ends, rows, slope)
     _finish(slope)
     return np.asarray(value), slope[: len(weights)]
 
@@ -80,15 +55,21 @@ def unsorted_value_and_gradient(columns, weights, ends, rows, order):  # type: i
 
     `order` has the people sorted by row of evidence. Their covariates are brought into this order block by block.
     """
-    k, p = weights.shape[1], (len(columns) + 3) // 4 * 4
-    relative = np.zeros((1 + p, k - 1))
-    slope = np.zeros((1 + p, k))
-    for c in range(k - 1):
-        for j in range(len(weights)):
-            relative[j, c] = (weights[j, c + 1] - weights[j, 0]) * _LOG2_E
+    relative, slope = _relative(weights, (len(columns) + 3) // 4 * 4)
     value = _blocks(columns, order, relative, False, ends, rows, slope)
     _finish(slope)
     return np.asarray(value), slope[: len(weights)]
+
+
+@njit(**_INNER)
+def _relative(weights, n_columns):  # type: ignore[no-untyped-def]
+    """Return weights to base 2, relative to those of the first category and padded with zeros; and slopes of zero."""
+    k = weights.shape[1]
+    relative = np.zeros((1 + n_columns, k - 1))
+    for c in range(k - 1):
+        for j in range(len(weights)):
+            relative[j, c] = (weights[j, c + 1] - weights[j, 0]) * _LOG2_E
+    return relative, np.zeros((1 + n_columns, k))
 
 
 @njit(**_INNER)

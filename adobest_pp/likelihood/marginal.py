@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv, xlogy
 
 from adobest_pp._checks import (
@@ -17,6 +17,7 @@ from adobest_pp._checks import (
     check_probability,
     check_theta,
 )
+from adobest_pp._types import Floats
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses, check_responses
 from adobest_pp.evidence import Evidence
@@ -50,7 +51,7 @@ def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
     return float(value + evidence.constant)
 
 
-def gradient(theta: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
+def gradient(theta: ArrayLike, evidence: Evidence) -> Floats:
     """Return the gradient of the log-likelihood with respect to θ, of shape (K,): Σ count · g_i / h.
 
     The derivative is that of a function of K free numbers, because h is written with Σθ, taken on the simplex.
@@ -60,7 +61,7 @@ def gradient(theta: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
     return np.asarray(slope)
 
 
-def phi_gradient(phi: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
+def phi_gradient(phi: ArrayLike, evidence: Evidence) -> Floats:
     """Return the gradient with respect to φ of the log-likelihood of θ = φ/Σφ: Σ count · (g_i/h − 1)/Σφ."""
     _check_evidence(evidence)
     phi = check_theta(phi, evidence.n_categories, "phi")
@@ -68,9 +69,7 @@ def phi_gradient(phi: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
     return np.asarray((gradient(phi / total, evidence) - evidence.n_responses) / total)
 
 
-def maximum_likelihood(
-    evidence: Evidence, tolerance: float = 1e-6, max_iterations: int = 100_000
-) -> NDArray[np.float64]:
+def maximum_likelihood(evidence: Evidence, tolerance: float = 1e-6, max_iterations: int = 100_000) -> Floats:
     """Return the θ of greatest likelihood.
 
     Expectation-maximization from the uniform θ, θ ← θ·∇/n, accelerated [1]_. It stops when the log-likelihood is within
@@ -95,7 +94,7 @@ def maximum_likelihood(
     return np.asarray(theta)
 
 
-def _check_theta(theta: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
+def _check_theta(theta: ArrayLike, evidence: Evidence) -> Floats:
     probabilities = check_probabilities(theta, evidence.n_categories)
     return probabilities / probabilities.sum()
 
@@ -162,19 +161,19 @@ NARROWINGS = 4
 class GridPosterior(NamedTuple):
     """The posterior on M or M×M cells: θ at their centers (…, K), their masses, which sum to one, and ln p(θ) there."""
 
-    theta: NDArray[np.float64]
-    mass: NDArray[np.float64]
-    log_density: NDArray[np.float64]
+    theta: Floats
+    mass: Floats
+    log_density: Floats
 
-    def mean(self) -> NDArray[np.float64]:
+    def mean(self) -> Floats:
         """Return the posterior mean, of shape (K,)."""
         return np.asarray(self.mass.ravel() @ self._flat())
 
-    def sd(self) -> NDArray[np.float64]:
+    def sd(self) -> Floats:
         """Return the posterior standard deviation of each share, of shape (K,)."""
         return np.sqrt(self.mass.ravel() @ (self._flat() - self.mean()) ** 2)
 
-    def interval(self, probability: float = 0.95) -> NDArray[np.float64]:
+    def interval(self, probability: float = 0.95) -> Floats:
         """Return the ends of the intervals with equal tails, of shape (2, K)."""
         check_probability(probability)
         tails = [(1 - probability) / 2, (1 + probability) / 2]
@@ -193,7 +192,7 @@ class GridPosterior(NamedTuple):
         held = np.cumsum(self.mass.ravel()[order])
         return float(heights[order[min(int(np.searchsorted(held, probability)), held.size - 1)]])
 
-    def _flat(self) -> NDArray[np.float64]:
+    def _flat(self) -> Floats:
         return self.theta.reshape(-1, self.theta.shape[-1])
 
 
@@ -202,7 +201,7 @@ def grid_posterior(responses: Responses | Gathered, prior: ArrayLike = 1.0, cell
 
     Parameters
     ----------
-    responses : Responses
+    responses : Responses or Gathered
         Answers about K = 2 or K = 3 categories.
     prior : float or array of shape (K,), default 1.0
         Concentration ρ of the Dirichlet prior.
@@ -236,7 +235,7 @@ def grid_posterior(responses: Responses | Gathered, prior: ArrayLike = 1.0, cell
     for narrowing in range(NARROWINGS):
         edges = [np.linspace(low, high, m + 1) for low, high in ends]
         theta = _shares([(edge[1:] + edge[:-1]) / 2 for edge in edges], rho)
-        value: NDArray[np.float64] = np.log(theta @ rows.T) @ count
+        value: Floats = np.log(theta @ rows.T) @ count
         value -= value.max()
         if narrowing < NARROWINGS - 1:
             ends = np.array([_narrow(value, axis, edge) for axis, edge in enumerate(edges)])
@@ -244,7 +243,7 @@ def grid_posterior(responses: Responses | Gathered, prior: ArrayLike = 1.0, cell
     return GridPosterior(theta, mass / mass.sum(), value + xlogy(rho - 1, theta).sum(axis=-1))
 
 
-def _shares(quantiles: list[NDArray[np.float64]], rho: NDArray[np.float64]) -> NDArray[np.float64]:
+def _shares(quantiles: list[Floats], rho: Floats) -> Floats:
     """Return θ at all pairs of quantiles of the shares s and t under the prior."""
     first = betaincinv(rho[0], rho[1:].sum(), quantiles[0])
     if len(quantiles) == 1:
@@ -253,7 +252,7 @@ def _shares(quantiles: list[NDArray[np.float64]], rho: NDArray[np.float64]) -> N
     return np.stack([s, (1 - s) * t, (1 - s) * (1 - t)], axis=-1)
 
 
-def _narrow(value: NDArray[np.float64], axis: int, edges: NDArray[np.float64]) -> tuple[float, float]:
+def _narrow(value: Floats, axis: int, edges: Floats) -> tuple[float, float]:
     """Return the ends of the cells along an axis that matter, and of one more on either side."""
     others = tuple(i for i in range(value.ndim) if i != axis)
     kept = np.flatnonzero(value.max(axis=others) > -NEGLIGIBLE)

@@ -4,11 +4,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 from scipy.special import chdtrc
 
 from adobest_pp._numerics import zero_sum_basis
+from adobest_pp._types import Floats, Integers
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
@@ -85,7 +86,7 @@ def check_fit(responses: Responses | Gathered) -> Fit:
     return found
 
 
-def _alike(slope: NDArray[np.float64], listed: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _alike(slope: Floats, listed: Integers) -> tuple[Floats, Integers]:
     """Return distinct columns, and the column of each category. Categories that are not listed often share one."""
     k = slope.shape[1]
     others = np.setdiff1d(np.arange(k), listed)
@@ -96,7 +97,7 @@ def _alike(slope: NDArray[np.float64], listed: NDArray[np.int64]) -> tuple[NDArr
     return np.column_stack([slope[:, listed], slope[:, others[0]]]), place
 
 
-def _nearest(rest: NDArray[np.float64], slope: NDArray[np.float64]) -> tuple[Fit, NDArray[np.float64]]:
+def _nearest(rest: Floats, slope: Floats) -> tuple[Fit, Floats]:
     """Return the fit of whitened counts (r,) that θ predicts as slope·θ, and the probabilities that come nearest."""
     # The minimum over vectors with sum 1, whatever their signs.
     left, sizes, _ = np.linalg.svd(slope - slope.mean(axis=1, keepdims=True), full_matrices=False)
@@ -129,7 +130,7 @@ def misfit_in_words(p_value: float) -> str:
     )
 
 
-def _whiten(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+def _whiten(covariance: Floats) -> Floats:
     """Return the matrix, of shape (rank, M), that gives counts of this covariance unit variances."""
     scale = np.sqrt(np.maximum(np.diag(covariance), 0))
     usable = scale > 0
@@ -166,20 +167,18 @@ class Direct(NamedTuple):
         The number of answers; if they say more than whether they name the category, the number with equal information.
     """
 
-    estimate: NDArray[np.float64]
-    other: NDArray[np.float64]
-    gain: NDArray[np.float64]
-    n: NDArray[np.float64]
+    estimate: Floats
+    other: Floats
+    gain: Floats
+    n: Floats
 
-    def sd(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sd(self, share: Floats) -> Floats:
         """Return the standard deviation of the estimate of each category if this is its share."""
         h = self.other + self.gain * share
         return np.asarray(np.sqrt(np.maximum(h * (1 - h), 0.0) / self.n) / self.gain)
 
 
-def direct_estimate(
-    responses: Responses | Gathered, near: NDArray[np.float64], groups: NDArray[np.int64] | None = None
-) -> Direct | None:
+def direct_estimate(responses: Responses | Gathered, near: Floats, groups: Integers | None = None) -> Direct | None:
     """Return what the answers alone say about each share; None without answers, or if they do not identify the shares.
 
     Parameters
@@ -215,9 +214,7 @@ def counts_say_all(mechanism: Mechanism) -> bool:
     return abs(size - round(size)) < 1e-9
 
 
-def direct_of_counts(
-    counts: NDArray[np.float64], n: int, mechanism: Mechanism, groups: NDArray[np.int64] | None = None
-) -> Direct | None:
+def direct_of_counts(counts: Floats, n: int, mechanism: Mechanism, groups: Integers | None = None) -> Direct | None:
     """Return the estimates from how many answers name each category, for a mechanism that treats all alike."""
     naming = mechanism.naming()
     if naming is None or not n:
@@ -233,7 +230,7 @@ def direct_of_counts(
     return Direct(sizes / counts.size + excess / (n * gain[0]), *likeness, np.full(sizes.size, float(n)))
 
 
-def _binary_groups(mechanism: Mechanism, sizes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _binary_groups(mechanism: Mechanism, sizes: Integers) -> tuple[Floats, Floats]:
     """Return `other` and `gain` of binary answers whose share of "yes" has the variance of the sum over a group.
 
     The sum has the weight w_i = 1 − g/K for the g categories of the group, and −g/K for all others. Given the truth x,
@@ -256,7 +253,7 @@ def _binary_groups(mechanism: Mechanism, sizes: NDArray[np.int64]) -> tuple[NDAr
     return np.clip((1 + gain * slant) / 2, 0.0, 1.0), gain
 
 
-def _as_they_vary(direct: Direct, evidence: Evidence, mechanism: Mechanism, groups: NDArray[np.int64]) -> Direct:
+def _as_they_vary(direct: Direct, evidence: Evidence, mechanism: Mechanism, groups: Integers) -> Direct:
     """Return the estimates with the variances that the sums have among the answers.
 
     That is the variance of `_binary_groups` if an answer names any two categories independently of each other, given
@@ -277,7 +274,7 @@ def _as_they_vary(direct: Direct, evidence: Evidence, mechanism: Mechanism, grou
     return direct._replace(n=people)
 
 
-def named(evidence: Evidence) -> NDArray[np.float64]:
+def named(evidence: Evidence) -> Floats:
     """Return how many answers name each category, of shape (K,): by their set, or as their own category."""
     k, count = evidence.n_categories, evidence.count
     alone = np.bincount(evidence.category, count * (evidence.own > 0), minlength=k)
@@ -293,11 +290,7 @@ def named(evidence: Evidence) -> NDArray[np.float64]:
 
 
 def _one_step(
-    near: NDArray[np.float64],
-    evidence: Evidence,
-    information: NDArray[np.float64],
-    mechanism: Mechanism,
-    groups: NDArray[np.int64] | None,
+    near: Floats, evidence: Evidence, information: Floats, mechanism: Mechanism, groups: Integers | None
 ) -> Direct | None:
     """Return the estimate after one step of Fisher scoring, which is linear in the answers and unbiased."""
     start = near / near.sum()
@@ -322,9 +315,9 @@ def _one_step(
 
 
 def direct_of_variance(
-    near: NDArray[np.float64],
-    estimate: NDArray[np.float64],
-    variance: NDArray[np.float64],
+    near: Floats,
+    estimate: Floats,
+    variance: Floats,
     n: float,
     naming: tuple[ArrayLike, ArrayLike] | None,
     epsilon: float,

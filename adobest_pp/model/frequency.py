@@ -4,8 +4,9 @@ from typing import Literal
 
 import pymc as pm
 from numpy.typing import ArrayLike
+from pytensor.tensor.variable import TensorVariable
 
-from adobest_pp._checks import check_prior, is_learned
+from adobest_pp._checks import check_flag, check_prior, is_learned
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._text import brief
 from adobest_pp.answers.gather.gathered import Gathered
@@ -48,36 +49,31 @@ def frequency_model(
     ['theta']
     """
     check_responses(responses)
-    if not isinstance(surrogate, bool):
-        raise ValueError(f"surrogate must be True or False, got {brief(surrogate)}")
-    if isinstance(prior, str):
-        return _learned_model(responses, prior, surrogate)
-    concentration = check_prior(prior, responses.n_categories, responses.categories)
+    k, is_surrogate = responses.n_categories, check_flag(surrogate, "surrogate")
+    if isinstance(prior, str) and (is_surrogate or not is_learned(prior)):
+        allowed = f"a positive number, or {k} of them, or 'learned' (without surrogate)"
+        raise ValueError(f"prior must be {allowed}, got {brief(prior)}")
+    rho = None if isinstance(prior, str) else check_prior(prior, k, responses.categories)
     with pm.Model(coords={"category": responses.categories}) as model:
-        if surrogate:
-            phi = pm.Gamma("phi", concentration, 1, default_transform=None, dims="category")
+        if rho is None:
+            theta = _learned_theta()
+        elif is_surrogate:
+            phi = pm.Gamma("phi", rho, 1, default_transform=None, dims="category")
             theta = pm.Deterministic("theta", phi / phi.sum(), dims="category")
         else:
-            theta = pm.Dirichlet("theta", a=concentration, default_transform=simplex, dims="category")
+            theta = pm.Dirichlet("theta", a=rho, default_transform=simplex, dims="category")
         PrivateResponse("y", theta, responses, dims="response")
     return model
 
 
-def _learned_model(responses: Responses | Gathered, prior: str, surrogate: bool) -> pm.Model:
-    """Return the model with θ ~ Dirichlet(a, …, a) and ln a normal.
+def _learned_theta() -> TensorVariable:
+    """Add θ ~ Dirichlet(a, …, a) with ln a normal to the model in context.
 
     θ is φ/Σφ with φ ~ Gamma(a), and φ is written as a Gamma(a+1) variable times U^(1/a), U uniform, which is the same.
     NUTS then need not follow the orders of magnitude of an empty category, which grow as 1/a.
     """
-    if not is_learned(prior) or surrogate:
-        allowed = f"a positive number, or {responses.n_categories} of them, or 'learned' (without surrogate)"
-        raise ValueError(f"prior must be {allowed}, got {brief(prior)}")
     mean, sd = LOG_CONCENTRATION
-    with pm.Model(coords={"category": responses.categories}) as model:
-        concentration = pm.LogNormal("concentration", mu=mean, sigma=sd)
-        boosted = pm.Gamma("boosted", concentration + 1, 1, dims="category")
-        gap = pm.Exponential("gap", 1, dims="category")
-        log_phi = pm.math.log(boosted) - gap / concentration
-        theta = pm.Deterministic("theta", pm.math.softmax(log_phi), dims="category")
-        PrivateResponse("y", theta, responses, dims="response")
-    return model
+    concentration = pm.LogNormal("concentration", mu=mean, sigma=sd)
+    boosted = pm.Gamma("boosted", concentration + 1, 1, dims="category")
+    gap = pm.Exponential("gap", 1, dims="category")
+    return pm.Deterministic("theta", pm.math.softmax(pm.math.log(boosted) - gap / concentration), dims="category")

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from numba import njit
-from numpy.typing import NDArray
 from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
 from pytensor.graph.basic import Apply, Constant, Variable
@@ -23,6 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp._checks import as_numbers
 from adobest_pp._text import brief
+from adobest_pp._types import Integers
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood import logit as kernel
 from adobest_pp.model import simplex
@@ -408,7 +408,7 @@ def _is_data(variable: Variable) -> bool:
     return all(isinstance(each, Constant | TensorSharedVariable) for each in graph_inputs([variable]))
 
 
-def _covariates(columns: Sequence[Variable], order: NDArray[np.int64]) -> tuple[Any, Any]:
+def _covariates(columns: Sequence[Variable], order: Integers) -> tuple[Any, Any]:
     """Return covariates in the order of the people, with rows of zeros up to a multiple of four, and their reach.
 
     Data are returned as they are, without reach.

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from numba import njit
-from numpy.typing import NDArray
 from pytensor.compile.mode import optdb
 from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply, Variable
@@ -26,6 +25,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp import transforms
 from adobest_pp._text import brief
+from adobest_pp._types import Floats
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood import core
 from adobest_pp.likelihood.core import (
@@ -348,7 +348,7 @@ class PointwiseLogLikelihood(PointwiseTerms):
 _MOST_ENTRIES = 1 << 24
 
 
-def _masks_of(structure: Variable, patterns: Variable) -> NDArray[np.float64] | None:
+def _masks_of(structure: Variable, patterns: Variable) -> Floats | None:
     """Return the sets of a structure written out, of shape (m, K), for a plain graph; None if there are none."""
     blocks, k = (getattr(part, "data", None) for part in (structure, patterns))
     n_sets = 0 if blocks is None else int(transforms.n_structured(blocks))

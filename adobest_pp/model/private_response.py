@@ -22,6 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp._checks import check_probabilities, check_subset
 from adobest_pp._text import brief, by_column, same_labels
+from adobest_pp._types import Integers
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
@@ -52,7 +53,7 @@ class PrivateResponseRV(RandomVariable):
         named = {"name": self._print_name[0], "signature": f"(k),(),(v,k),(a,b)->({lengths})"}
         super().__init__(**named | props)
 
-    def rng_fn(self, rng: np.random.Generator, *args: Any) -> NDArray[np.int64]:
+    def rng_fn(self, rng: np.random.Generator, *args: Any) -> Integers:
         """Draw answers by `privatize`, if Numba is not the linker or the mechanism has no compiled function to draw."""
         theta, index, subsets, _, size = args
         k = theta.shape[-1]
@@ -279,7 +280,7 @@ def _terms(
     return PointwisePairsLogLikelihood()(rows, *evidence, person, row_of, pt.ones_like(person), person)
 
 
-def _rows_and_group(theta: TensorVariable, n: int) -> tuple[TensorVariable, NDArray[np.int64]]:
+def _rows_and_group(theta: TensorVariable, n: int) -> tuple[TensorVariable, Integers]:
     """Return θ of each group and the group of each of n responses, if θ is rows of a matrix; else the rows of θ."""
     node = theta.owner
     if node is not None and isinstance(node.op, AdvancedSubtensor) and node.op.idx_list == (0,):
@@ -384,7 +385,7 @@ def _theta_of_responses(labeled: _Labeled, group: Any, n: int | None, n_categori
     return theta[rows]
 
 
-def _check_group(group: Any, n: int | None, n_rows: int | None, labels: Sequence[Any] | None) -> NDArray[np.int64]:
+def _check_group(group: Any, n: int | None, n_rows: int | None, labels: Sequence[Any] | None) -> Integers:
     """Return the row of θ of each response, given by number or, where the rows have labels, by label."""
     values = np.asarray(group)
     if values.ndim != 1 or n not in (None, values.size):
@@ -406,7 +407,7 @@ def _check_group(group: Any, n: int | None, n_rows: int | None, labels: Sequence
     return values.astype(np.int64)
 
 
-def _by_label(values: NDArray[Any], labels: Sequence[Any]) -> NDArray[np.int64]:
+def _by_label(values: NDArray[Any], labels: Sequence[Any]) -> Integers:
     """Return the place of each value among the labels, or raise ValueError."""
     places = {str(label): i for i, label in enumerate(labels)}
     found, inverse = np.unique(values.astype(str), return_inverse=True)

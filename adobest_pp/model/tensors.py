@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from numpy.typing import NDArray
 from pytensor.raise_op import Assert, CheckAndRaise
 from pytensor.tensor.variable import TensorConstant, TensorVariable
 
 from adobest_pp._checks import as_numbers
 from adobest_pp._text import brief
+from adobest_pp._types import Floats, Integers
 from adobest_pp.evidence import Evidence
 from adobest_pp.model.ops import (
     MarginalLogLikelihood,
@@ -73,9 +73,12 @@ def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any
     Returns
     -------
     TensorVariable
-        Of shape (..., K); P(Y=y) is its product with θ, summed.
+        Of shape (..., K); P(Y=y) is its product with θ, summed. It is 0 for an answer that is not a category.
     """
-    return _rows(answers, _proper(subset_mask), epsilon1, epsilon2)
+    mask = _proper(subset_mask)
+    given = as_tensor(answers, "answers")[..., None]
+    is_category = pt.ge(given, 0) & pt.lt(given, mask.shape[-1])
+    return pt.switch(is_category, _rows(answers, mask, epsilon1, epsilon2), 0.0)
 
 
 def _rows(answers: Any, mask: TensorVariable, epsilon1: Any, epsilon2: Any) -> TensorVariable:
@@ -112,7 +115,7 @@ def marginal_log_likelihood(theta: Any, evidence: Evidence) -> TensorVariable:
     return MarginalLogLikelihood(on_simplex=True)(theta, *check_evidence(evidence)) + evidence.constant
 
 
-def rows_and_counts(responses: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def rows_and_counts(responses: Any) -> tuple[Floats, Integers]:
     """Return P(y | x) of each distinct answer y, of shape (U, K), and how many people gave it: what θ depends on.
 
     Parameters
@@ -200,7 +203,7 @@ def pointwise_log_likelihood(theta: Any, evidence: Evidence, index: Any) -> Tens
     return PointwiseLogLikelihood()(theta, *check_evidence(evidence), index)
 
 
-def _places(values: Any, n: int | None, name: str) -> NDArray[np.int64]:
+def _places(values: Any, n: int | None, name: str) -> Integers:
     """Return rows of a table as integers, or raise ValueError; `n` is how many rows there are, if that is known."""
     allowed = f"{name} must be integers from 0" + ("" if n is None else f" to {n - 1}")
     try:
@@ -212,9 +215,7 @@ def _places(values: Any, n: int | None, name: str) -> NDArray[np.int64]:
     return places
 
 
-def pairs_log_likelihood(
-    theta: Any, evidence: Evidence, index: NDArray[np.int64], group: NDArray[np.int64]
-) -> TensorVariable:
+def pairs_log_likelihood(theta: Any, evidence: Evidence, index: Integers, group: Integers) -> TensorVariable:
     """Return ln P(answer | θ) of every response as a graph of shape (n,), where θ has several rows.
 
     Parameters

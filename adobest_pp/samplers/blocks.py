@@ -37,18 +37,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._numerics import TINY, copy_into, integer, normal, seed_state, uniform
 from adobest_pp._progress import SlowProgress
+from adobest_pp._types import Floats
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import information_diagonal, value_and_gradient
 from adobest_pp.samplers.registry import Drawn, register_sampler
-
-Array = NDArray[np.float64]
 
 # The tables of q, in units of t. Below the first edge t has its power law; then cells are equal in ln t, and from 1 on
 # in t. A share with β above the last row is held: its q is normal.
@@ -249,10 +247,10 @@ class Separate(NamedTuple):
         Logarithms of concentrations, and the rate r at which shares with the prior φ^(a−1)·e^(−rφ) sum to one.
     """
 
-    estimate: Array
-    precision: Array
-    log_a: Array
-    rate: Array
+    estimate: Floats
+    precision: Floats
+    log_a: Floats
+    rate: Floats
 
 
 @njit(cache=True, error_model="numpy")
@@ -408,25 +406,21 @@ STEPS, STANDS_OUT, TRIED, HALVINGS, NEAR_ONE, GAMMA = 3, 4.0, np.linspace(-3.0, 
 
 def blocks_draws(
     evidence: Evidence,
-    prior: Array | str,
+    prior: Floats | str,
     draws: int,
     tune: int,
     chains: int,
     seed: int,
     advance: Callable[[int], None] = lambda _: None,
-) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Draw θ from its posterior under a Dirichlet prior with one concentration.
+) -> tuple[dict[str, Floats], dict[str, Any]]:
+    """Draw θ from its posterior under a Dirichlet prior. Parameters not listed are as in `sample`.
 
     Parameters
     ----------
     evidence : Evidence
         Collapsed responses.
     prior : array of shape (K,) or "learned"
-        Concentrations, all the same; or the prior whose concentration is learned, as for NUTS.
-    draws, tune, chains : int
-        Draws to keep and to discard in each chain, and the number of chains.
-    seed : int
-        Equal seeds give equal draws.
+        Concentrations, all the same; or the prior whose concentration is learned.
     advance : function of int
         Called with the number of draws made since the last call, for progress.
 
@@ -448,14 +442,14 @@ def blocks_draws(
     tuning = np.tile([min(FIRST_SIZE, k), FIRST_WIDTH], (chains, 1))
     rates = np.zeros((chains, 4))
 
-    def chain(c: int, out: Array, gain: float) -> None:
+    def chain(c: int, out: Floats, gain: float) -> None:
         settings = (learned, law, separate, evidence, tuning[c], gain)
         block_draws(states[c], logs[c], log_a[c], *settings, out, rates[c])
 
     whole = np.empty((chains, draws, k + 1))
     with ThreadPoolExecutor(min(chains, os.cpu_count() or 1)) as pool:
 
-        def run(out: Array, gain: float) -> None:
+        def run(out: Floats, gain: float) -> None:
             for part in np.array_split(np.arange(out.shape[1]), min(PARTS, out.shape[1])):
                 list(pool.map(chain, range(chains), out[:, part[0] : part[-1] + 1], [gain] * chains))
                 advance(chains * part.size)
@@ -476,7 +470,7 @@ def blocks_draws(
     return variables, record
 
 
-def separate_shares(evidence: Evidence, law: tuple[float, float], near: Array | None = None) -> Separate:
+def separate_shares(evidence: Evidence, law: tuple[float, float], near: Floats | None = None) -> Separate:
     """Return what the answers alone say about each share, by a step of Newton's method from the shares `near`.
 
     Without `near` there are several steps from even shares, in which only those that surely stand out change. The
@@ -514,7 +508,7 @@ def likely_concentration(separate: Separate, law: tuple[float, float]) -> float:
     return float(tried[np.argmax(fits)])
 
 
-def _balanced_rate(estimate: Array, roots: Array, a: float) -> float:
+def _balanced_rate(estimate: Floats, roots: Floats, a: float) -> float:
     """Return r for which shares with the density φ^(a−1)·e^(−rφ), given their estimates, sum to one on average."""
     low, high = -10 * float(np.median(roots)), 10 * float(np.median(roots) + a * roots.size)
     rate = float(a * roots.size)
@@ -531,7 +525,7 @@ def _balanced_rate(estimate: Array, roots: Array, a: float) -> float:
 
 
 @lru_cache(maxsize=1)
-def _moments_of_rows(a: float) -> tuple[Array, Array, Array, Array]:
+def _moments_of_rows(a: float) -> tuple[Floats, Floats, Floats, Floats]:
     """Return a grid of β, and for each the logarithm of the mass of q, and the mean and variance of t."""
     rows = np.append(np.linspace(-GAMMA, -ROW_STEP, 100), np.arange(0, LAST_ROW + ROW_STEP, ROW_STEP))
     t, log_t = MIDDLES[1:], LOG_MIDDLES[1:]
@@ -541,7 +535,7 @@ def _moments_of_rows(a: float) -> tuple[Array, Array, Array, Array]:
     return rows, np.log(mass), mean, cells @ t**2 / mass - mean**2
 
 
-def _moments(beta: Array, a: float) -> tuple[Array, Array, Array]:
+def _moments(beta: Floats, a: float) -> tuple[Floats, Floats, Floats]:
     """Return the logarithm of the mass of q for every β, and the mean and variance of t."""
     rows, *tables = _moments_of_rows(a)
     log_mass, mean, variance = (np.interp(beta, rows, table) for table in tables)
@@ -556,7 +550,7 @@ def _moments(beta: Array, a: float) -> tuple[Array, Array, Array]:
     )
 
 
-def _start(state: Any, separate: Separate, a: float) -> Array:
+def _start(state: Any, separate: Separate, a: float) -> Floats:
     """Return ln φ with each share drawn by itself, such that all of them sum to about one."""
     tables, roots = empty_tables(), np.sqrt(separate.precision)
     beta = separate.estimate * roots - _balanced_rate(separate.estimate, roots, a) / roots
@@ -567,7 +561,7 @@ def _start(state: Any, separate: Separate, a: float) -> Array:
 @register_sampler("blocks", learned=True, least_tune=LEAST_TUNE)
 def sample_blocks(
     responses: Responses | Gathered,
-    prior: Array | str,
+    prior: Floats | str,
     draws: int,
     tune: int,
     chains: int,

@@ -13,17 +13,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, ndtri
 
 from adobest_pp._numerics import TINY, zero_sum_basis
+from adobest_pp._types import Floats, Masks
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import row_probabilities
 
 if TYPE_CHECKING:
     import xarray as xr
 
-Array = NDArray[np.float64]
 
 logger = logging.getLogger("adobest_pp")
 
@@ -80,7 +79,7 @@ MOST_REFLECTION_BIAS = 0.03
 MOST_STEP_VARIANCE = 0.25
 
 
-def warn_of_problems(tree: "xr.DataTree", evidence: Evidence | None, sampler: str, prior: Array | str) -> None:
+def warn_of_problems(tree: "xr.DataTree", evidence: Evidence | None, sampler: str, prior: Floats | str) -> None:
     """Log a warning for each sign that the draws are not from the posterior.
 
     `tree` has ``posterior/theta`` and ``sample_stats``; `sampler` is a name, and `prior` as in `sample`. `evidence` is
@@ -89,7 +88,7 @@ def warn_of_problems(tree: "xr.DataTree", evidence: Evidence | None, sampler: st
     posterior = tree["posterior"].to_dataset()
     theta = np.asarray(posterior["theta"].values, dtype=np.float64)
     names = [str(name) for name in posterior["category"].values]
-    concentration: Array | None = None
+    concentration: Floats | None = None
     if not isinstance(prior, str):
         concentration = np.broadcast_to(prior, (theta.shape[0] * theta.shape[1], len(names)))
     elif "concentration" in posterior:
@@ -103,9 +102,9 @@ def warn_of_problems(tree: "xr.DataTree", evidence: Evidence | None, sampler: st
     _warn_of_divergences(tree["sample_stats"].to_dataset(), learned=isinstance(prior, str))
 
 
-def _warn_of_constants(theta: Array, names: list[str], sampler: str) -> NDArray[np.bool_]:
+def _warn_of_constants(theta: Floats, names: list[str], sampler: str) -> Masks:
     """Warn of categories whose draws are all the same; return which categories move."""
-    constant: NDArray[np.bool_] = np.ptp(theta, axis=(0, 1)) == 0
+    constant: Masks = np.ptp(theta, axis=(0, 1)) == 0
     if constant.any():
         logger.warning(
             "The chains of %r do not move: all draws of %s are the same. Either the posterior is too narrow for double "
@@ -116,7 +115,7 @@ def _warn_of_constants(theta: Array, names: list[str], sampler: str) -> NDArray[
     return ~constant
 
 
-def _warn_unless_converged(theta: Array, sampler: str) -> None:
+def _warn_unless_converged(theta: Floats, sampler: str) -> None:
     """Warn if chains differ by more than their spread explains, or have few effective draws."""
     from arviz_stats.base import array_stats
 
@@ -142,7 +141,7 @@ def _warn_unless_converged(theta: Array, sampler: str) -> None:
         )
 
 
-def _warn_of_modes(theta: Array, concentration: Array, evidence: Evidence, names: list[str], sampler: str) -> bool:
+def _warn_of_modes(theta: Floats, concentration: Floats, evidence: Evidence, names: list[str], sampler: str) -> bool:
     """Warn if categories are empty, or have the majority, more or less often than they should.
 
     R-hat does not notice chains that all stay in one mode, and a mode of a few percent may hold most of the variance.
@@ -174,7 +173,7 @@ def _warn_of_modes(theta: Array, concentration: Array, evidence: Evidence, names
     return bool(parts)
 
 
-def _effective(theta: Array) -> Array:
+def _effective(theta: Floats) -> Floats:
     """Return the effective draws of each category, of shape (K,): at least `ENOUGH_DRAWS`, at most all draws.
 
     If chains hardly move, a few draws are enough to tell that they are stuck in one mode.
@@ -202,7 +201,7 @@ def _warn_of_divergences(stats: "xr.Dataset", learned: bool) -> None:
         )
 
 
-def warn_of_reflections(reflections: float, prior: Array) -> None:
+def warn_of_reflections(reflections: float, prior: Floats) -> None:
     """Warn if SGLD is often reflected at zero, where the density of the prior is unbounded.
 
     `reflections` is the mean number of reflected coordinates per update. A reflected step of width √γ cannot hold the
@@ -222,7 +221,7 @@ def warn_of_reflections(reflections: float, prior: Array) -> None:
         )
 
 
-def warn_of_long_steps(variance: float, prior: Array) -> None:
+def warn_of_long_steps(variance: float, prior: Floats) -> None:
     """Warn if steps of SGLD on log-ratios overshoot the end of the posterior of a category that may be empty.
 
     `variance` is the largest variance of a category's ln θ in one step.
@@ -293,12 +292,12 @@ class Shares(NamedTuple):
         The average probability of the same given the proportions of the others, and its standard error.
     """
 
-    found: Array
-    expected: Array
-    error: Array
+    found: Floats
+    expected: Floats
+    error: Floats
 
 
-def empty_category_check(theta: Array, concentration: Array, evidence: Evidence) -> Shares | None:
+def empty_category_check(theta: Floats, concentration: Floats, evidence: Evidence) -> Shares | None:
     """Compare how often categories are empty, or in the majority, with how often they should be, given the others.
 
     `theta` (draws, K) are draws of the posterior given `evidence`, and `concentration` (draws, K) is ρ of the Dirichlet
@@ -324,13 +323,13 @@ def empty_category_check(theta: Array, concentration: Array, evidence: Evidence)
     return Shares(found, expected.mean(axis=0), expected.std(axis=0) / math.sqrt(used.size))
 
 
-def _probabilities(own: float, others: float, without: Array, alone: Array, count: Array) -> tuple[float, float]:
+def _probabilities(own: float, others: float, without: Floats, alone: Floats, count: Floats) -> tuple[float, float]:
     """Return P(s < 10⁻⁶) and P(s > ½), where the log-odds of s have the density s^own·(1−s)^others·Πh^count.
 
     The probabilities of the answers are h = (1−s)·without + s·alone.
     """
 
-    def log_density(odds: Array) -> Array:
+    def log_density(odds: Floats) -> Floats:
         s = 1 / (1 + np.exp(-odds))
         h = np.outer(1 / (1 + np.exp(odds)), without) + np.outer(s, alone)
         with np.errstate(divide="ignore"):
@@ -372,17 +371,11 @@ HELD = 4.0
 LEAST_PART = 0.3
 
 
-def width_check(draws: Array, concentration: Array, information: Array) -> NDArray[np.bool_]:
-    """Return which categories have draws that are far too narrow; none if there are fewer than 100 draws.
+def width_check(draws: Floats, concentration: Floats, information: Floats) -> Masks:
+    """Return which categories have draws of θ (N, K) that are far too narrow; none if there are fewer than 100 draws.
 
-    Parameters
-    ----------
-    draws : array of shape (N, K)
-        Draws of θ.
-    concentration : array of shape (K,)
-        Concentrations of the Dirichlet prior; their mean if they are learned.
-    information : array of shape (K, K) or (K,)
-        Minus the second derivatives of the log-likelihood, near the mean; or only their diagonal.
+    `concentration` (K,) is that of the Dirichlet prior, or its mean if it is learned. `information` is minus the second
+    derivatives of the log-likelihood near the mean, (K, K), or their diagonal, (K,).
     """
     found = np.zeros(draws.shape[1], dtype=np.bool_)
     if len(draws) < ENOUGH_DRAWS:
@@ -399,7 +392,7 @@ def width_check(draws: Array, concentration: Array, information: Array) -> NDArr
     return found
 
 
-def _sds(precision: Array) -> Array:
+def _sds(precision: Floats) -> Floats:
     """Return the sds (K,) of shares with a given sum, for a precision of shape (K, K), or its diagonal."""
     if precision.ndim == 1:
         return np.asarray(1 / np.sqrt(precision + 1))
@@ -417,7 +410,7 @@ def _sds(precision: Array) -> Array:
 #    localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2).
 
 
-def rank_rhat(draws: Array) -> Array:
+def rank_rhat(draws: Floats) -> Floats:
     """Return R-hat of each variable, from draws (chain, draw, variable); NaN where a variable does not move."""
     half = draws.shape[1] // 2
     parts = np.concatenate([draws[:, :half], draws[:, -half:]])
@@ -426,14 +419,14 @@ def rank_rhat(draws: Array) -> Array:
         return np.maximum(_rhat(_normal_scores(parts)), _rhat(_normal_scores(folded)))
 
 
-def _normal_scores(draws: Array) -> Array:
+def _normal_scores(draws: Floats) -> Floats:
     from scipy.stats import rankdata  # here, because it takes as long to import as most commands take in all
 
     flat = draws.reshape(-1, draws.shape[-1])
     return np.asarray(ndtri((rankdata(flat, axis=0) - 0.375) / (len(flat) + 0.25)).reshape(draws.shape))
 
 
-def _rhat(draws: Array) -> Array:
+def _rhat(draws: Floats) -> Floats:
     n = draws.shape[1]
     between = n * draws.mean(axis=1).var(axis=0, ddof=1)
     within = draws.var(axis=1, ddof=1).mean(axis=0)

@@ -9,9 +9,10 @@ import zlib
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._checks import check_prior
+from adobest_pp._types import Floats
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.gather.tallies import Tally, evidence_of
 from adobest_pp.answers.responses import Responses
@@ -133,9 +134,7 @@ def seed_of_answers(responses: Responses | Gathered) -> int:
     return zlib.crc32(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
 
 
-def quick_draws(
-    responses: Responses, prior: NDArray[np.float64] | str, draws: int, tune: int, chains: int, seed: int
-) -> NDArray[np.float64]:
+def quick_draws(responses: Responses, prior: Floats | str, draws: int, tune: int, chains: int, seed: int) -> Floats:
     """Return draws of θ from all chains, of shape (chains·draws, K), for one of many posteriors.
 
     SGLD with control variates makes them, as the fastest sampler; or NUTS, if that does not take the prior, fails, or
@@ -162,11 +161,11 @@ def _is_stored(responses: Responses | Gathered) -> bool:
     return isinstance(responses, Gathered) and responses.store is not None
 
 
-def _concentrations(prior: Any, responses: Responses | Gathered) -> NDArray[np.float64] | str:
+def _concentrations(prior: Any, responses: Responses | Gathered) -> Floats | str:
     """Return the concentrations of a prior, or its name, or raise ValueError if it is not valid."""
     return prior if isinstance(prior, str) else check_prior(prior, responses.n_categories, responses.categories)
 
 
-def _takes(prior: NDArray[np.float64] | str) -> bool:
+def _takes(prior: Floats | str) -> bool:
     """Tell whether SGLD with control variates takes a prior."""
     return isinstance(prior, str) or bool(prior.min() >= LEAST_PRIOR)

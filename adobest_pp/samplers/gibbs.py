@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from adobest_pp._numerics import TINY, alias_table, normalize_logs
 from adobest_pp._progress import SlowProgress
+from adobest_pp._types import Floats
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
@@ -210,15 +211,18 @@ def gibbs_draws(rng, theta, prior, evidence, draws):  # type: ignore[no-untyped-
 BLOCK = 200
 MAX_ROWS = 100_000_000
 
-Block = tuple[NDArray[np.float64], dict[str, NDArray[np.generic]]]
+Block = tuple[Floats, dict[str, NDArray[np.generic]]]
 
 
 def gibbs_chain(
-    evidence: Evidence, prior: NDArray[np.float64], n_draws: int, rng: np.random.Generator
+    evidence: Evidence, prior: Floats, n_draws: int, rng: np.random.Generator, first: Floats | None = None
 ) -> Iterator[Block]:
-    """Yield blocks of θ and of stats, from a start drawn from the prior, so the caller can show progress or stop."""
+    """Yield blocks of θ and of stats, from `first` or a draw of the prior, so the caller can show progress or stop."""
     theta = np.empty(prior.size)
-    dirichlet(rng, prior, theta)
+    if first is None:
+        dirichlet(rng, prior, theta)
+    else:
+        theta[:] = first
     block = max(1, min(BLOCK, MAX_ROWS // (10 * (evidence.n_rows + prior.size * (evidence.n_sets + 1)))))
     if evidence.structure.size:
         block = max(1, min(block, MAX_ROWS // (4 * max(evidence.n_responses, 1))))
@@ -258,7 +262,7 @@ def run_chains(
 @register_sampler("gibbs")
 def sample_gibbs(
     responses: Responses | Gathered,
-    prior: NDArray[np.float64],
+    prior: Floats,
     draws: int,
     tune: int,
     chains: int,

@@ -27,11 +27,10 @@ import numpy as np
 import nutpie
 import pandas as pd  # type: ignore[import-untyped]
 from numba import carray, njit, types
-from numpy.typing import NDArray
 
-from adobest_pp._checks import check_count, is_learned
+from adobest_pp._checks import check_count, check_real, is_learned
 from adobest_pp._dirichlet import LOG_CONCENTRATION
-from adobest_pp._text import brief
+from adobest_pp._types import Floats, Integers, Masks
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
@@ -43,7 +42,6 @@ from adobest_pp.samplers.registry import register_sampler
 if TYPE_CHECKING:
     import xarray as xr
 
-Array = NDArray[np.float64]
 
 # The posterior under a given prior.
 
@@ -122,7 +120,7 @@ FAR = 40.0
 LOG_2 = math.log(2.0)
 
 
-def choose_coordinates(evidence: Evidence, log_a: float) -> tuple[Array, Array, Array]:
+def choose_coordinates(evidence: Evidence, log_a: float) -> tuple[Floats, Floats, Floats]:
     """Return scales s and shifts c, of shape (K,), and coordinates (K+1,) to start at, with `log_a` the last.
 
     Any others give the same posterior. These rest on the normal approximation near the maximum of the likelihood.
@@ -135,7 +133,7 @@ def choose_coordinates(evidence: Evidence, log_a: float) -> tuple[Array, Array, 
     return scales, shifts, np.append(shifts * log_a - theta / scales, log_a)
 
 
-def _variances(theta: Array, more: float, evidence: Evidence) -> Array:
+def _variances(theta: Floats, more: float, evidence: Evidence) -> Floats:
     """Return the variances of shares given their sum, with `more` added to the information about each."""
     k = theta.size
     if k > MOST_DENSE:
@@ -145,7 +143,7 @@ def _variances(theta: Array, more: float, evidence: Evidence) -> Array:
     return np.asarray(np.diag(inverse) - sums**2 / sums.sum())
 
 
-def _information(theta: Array, evidence: Evidence) -> Array:
+def _information(theta: Floats, evidence: Evidence) -> Floats:
     """Return minus the second derivatives of the log-likelihood, by differences of its gradient."""
     rows = []
     for step in np.diag(1e-4 * np.maximum(theta, 1e-6)):
@@ -245,11 +243,8 @@ _LARGEST_LOG = 700.0
 
 
 def pack(
-    first: Array,
-    second: Array | NDArray[np.bool_],
-    evidence: Evidence,
-    learned: tuple[float, float] | None = None,
-) -> NDArray[np.int64]:
+    first: Floats, second: Floats | Masks, evidence: Evidence, learned: tuple[float, float] | None = None
+) -> Integers:
     """Join prior and evidence in one block of 8-byte words, after the sizes of the arrays.
 
     For a given prior, `first` and `second` are its concentrations and which categories are boosted. For a learned prior
@@ -364,7 +359,7 @@ CERTAIN = 10.0
 MOST_CLIMBS = 50
 
 
-def _posterior(responses: Responses | Gathered, prior: Array | str, log_concentration: tuple[float, float]) -> Any:
+def _posterior(responses: Responses | Gathered, prior: Floats | str, log_concentration: tuple[float, float]) -> Any:
     """Return the posterior as nutpie takes it."""
     if not is_known():
         return from_pymc(responses, prior, log_concentration)
@@ -380,7 +375,7 @@ def _posterior(responses: Responses | Gathered, prior: Array | str, log_concentr
     return from_c_functions(pack(prior, boosted, evidence), start, responses.categories, learned=False)
 
 
-def held_for_certain(evidence: Evidence, prior: Array) -> NDArray[np.bool_]:
+def held_for_certain(evidence: Evidence, prior: Floats) -> Masks:
     """Return which categories cannot be empty: the answers would be at least e^10 times less likely.
 
     A prior with a small concentration ρ gives an empty category 1/ρ times the weight, which must be outweighed too:
@@ -394,7 +389,7 @@ def held_for_certain(evidence: Evidence, prior: Array) -> NDArray[np.bool_]:
     return np.array([_falls_below(least[i], theta * (np.arange(k) != i), evidence) for i in range(k)])
 
 
-def _falls_below(level: float, rest: Array, evidence: Evidence) -> bool:
+def _falls_below(level: float, rest: Floats, evidence: Evidence) -> bool:
     """Return whether no θ on the categories of `rest` has a log-likelihood of `level`: climb there from `rest`."""
     if not rest.any():
         return True
@@ -420,23 +415,10 @@ def _falls_below(level: float, rest: Array, evidence: Evidence) -> bool:
 
 # The fields of the class for a compiled model in the version that this was written for (0.16).
 KNOWN_FIELDS = {
-    "dims",
-    "reparameterized_names",
-    "compiled_logp_func",
-    "compiled_expand_func",
-    "initial_point_func",
-    "shared_data",
-    "shared_var_keys",
-    "user_data",
-    "n_expanded",
-    "shape_info",
-    "logp_func",
-    "expand_func",
-    "_n_dim",
-    "_shapes",
-    "_coords",
-    "_transform_adapt_args",
-}
+    "dims", "reparameterized_names", "compiled_logp_func", "compiled_expand_func", "initial_point_func", "shared_data",
+    "shared_var_keys", "user_data", "n_expanded", "shape_info", "logp_func", "expand_func", "_n_dim", "_shapes",
+    "_coords", "_transform_adapt_args",
+}  # fmt: skip
 
 
 def is_known() -> bool:
@@ -449,7 +431,7 @@ def is_known() -> bool:
         return False
 
 
-def from_c_functions(block: NDArray[np.int64], start: Array, categories: tuple[str, ...], learned: bool) -> Any:
+def from_c_functions(block: Integers, start: Floats, categories: tuple[str, ...], learned: bool) -> Any:
     """Return what `nutpie.compile_pymc_model` would, with our C functions, for a block made by `pack`.
 
     Chains start at `start`, with a random number from −1 to 1 added to each coordinate.
@@ -479,9 +461,7 @@ def from_c_functions(block: NDArray[np.int64], start: Array, categories: tuple[s
 
 
 def from_pymc(
-    responses: Responses | Gathered,
-    prior: Array | str,
-    log_concentration: tuple[float, float] = LOG_CONCENTRATION,
+    responses: Responses | Gathered, prior: Floats | str, log_concentration: tuple[float, float] = LOG_CONCENTRATION
 ) -> Any:
     """Return the posterior compiled by nutpie itself, from the PyMC model of the same posterior."""
     from adobest_pp.model.frequency import frequency_model
@@ -497,7 +477,7 @@ def from_pymc(
 def sample_nuts(
     responses: Responses | Gathered,
     *,
-    prior: Array | str,
+    prior: Floats | str,
     draws: int,
     tune: int,
     chains: int,
@@ -529,29 +509,15 @@ def sample_nuts(
         (chain, draw) if it is learned.
     """
     wanted = ["theta", "concentration"] if is_learned(prior) else ["theta"]
-    sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "seed": random_seed}
-    posterior = _posterior(responses, prior, (log_mean, log_sd))
-    return _sampled(posterior, wanted, sizes, progressbar, target_accept, adaptation_for(responses.n_categories))
+    sizes: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "seed": random_seed}
+    settings = sizes | {"progress_bar": progressbar, "target_accept": target_accept}
+    return _sampled(_posterior(responses, prior, (log_mean, log_sd)), wanted, responses.n_categories, settings)
 
 
-def _sampled(
-    posterior: Any,
-    wanted: list[str],
-    sizes: dict[str, Any],
-    progressbar: bool,
-    target_accept: float,
-    adaptation: Literal["low_rank", "diag"],
-) -> "xr.DataTree":
-    """Return the draws of what nutpie has compiled."""
-    background = nutpie.sample(
-        posterior,
-        blocking=False,
-        progress_bar=progressbar,
-        save_warmup=False,
-        adaptation=adaptation,
-        target_accept=target_accept,
-        **sizes,
-    )
+def _sampled(posterior: Any, wanted: list[str], n_categories: int, settings: dict[str, Any]) -> "xr.DataTree":
+    """Return the draws of what nutpie has compiled; the settings are those of `nutpie.sample`."""
+    adaptation = adaptation_for(n_categories)
+    background = nutpie.sample(posterior, blocking=False, save_warmup=False, adaptation=adaptation, **settings)
     try:
         tree: xr.DataTree = background.wait()
     except BaseException:  # Ctrl-C: nutpie would return what it has so far
@@ -559,7 +525,14 @@ def _sampled(
         raise
     # Compiled from a PyMC model, the tree has its other variables too.
     tree["posterior"] = tree["posterior"].to_dataset()[wanted]
-    _check_complete(tree["posterior"].to_dataset(), sizes["chains"], sizes["draws"])
+    _check_complete(tree["posterior"].to_dataset(), settings["chains"], settings["draws"])
+    # The settings, and the versions that the draws depend on.
+    tree.attrs = {
+        "target_accept": settings["target_accept"],
+        "adaptation": adaptation,
+        "nutpie_version": version("nutpie"),
+        "numba_version": numba.__version__,
+    }
     return tree
 
 
@@ -574,7 +547,8 @@ class _Regression:
         is_same = self.last[0] is responses and self.last[2] == scale and np.array_equal(self.last[1], covariates)
         if not is_same:
             program = nutpie.compile_pymc_model(regression_model(responses, covariates, scale))
-            self.last = (responses, covariates, scale, program)
+            # A copy, as the caller may change the covariates in place.
+            self.last = (responses, np.array(covariates), scale, program)
         return self.last[3]
 
 
@@ -607,23 +581,12 @@ def _nuts(  # type: ignore[no-untyped-def]
     cores=None,
     covariates=None,
 ) -> "xr.DataTree":
-    if not (isinstance(target_accept, float) and 0 < target_accept < 1):
-        raise ValueError(f"target_accept must be a number between 0 and 1, got {brief(target_accept)}")
+    target_accept = check_real(target_accept, "target_accept", "a number between 0 and 1", lambda x: 0 < x < 1)
     if cores is not None:
         check_count(cores, "cores", 1)
-    sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
-    adaptation = adaptation_for(responses.n_categories)
+    settings = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "target_accept": target_accept}
     if covariates is None:
-        own = {"random_seed": seed, "progressbar": progressbar, "target_accept": target_accept}
-        tree = sample_nuts(responses, prior=prior, **sizes, **own)
-    else:
-        posterior = REGRESSION.compiled(responses, covariates, prior)
-        tree = _sampled(posterior, ["coefficient"], sizes | {"seed": seed}, progressbar, target_accept, adaptation)
-    # The settings, and the versions that the draws depend on.
-    tree.attrs = {
-        "target_accept": target_accept,
-        "adaptation": adaptation,
-        "nutpie_version": version("nutpie"),
-        "numba_version": numba.__version__,
-    }
-    return tree
+        return sample_nuts(responses, prior=prior, random_seed=seed, progressbar=progressbar, **settings)
+    posterior = REGRESSION.compiled(responses, covariates, prior)
+    settings |= {"seed": seed, "progress_bar": progressbar}
+    return _sampled(posterior, ["coefficient"], responses.n_categories, settings)

@@ -17,10 +17,10 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._text import brief
+from adobest_pp._types import Floats
 
 
 class Registry[E: Sampler | LangevinPiece]:
@@ -90,7 +90,7 @@ class Drawn(NamedTuple):
         What to record with the run.
     """
 
-    variables: Mapping[str, NDArray[np.float64]]
+    variables: Mapping[str, Floats]
     stats: Mapping[str, NDArray[Any]] = {}
     attributes: Mapping[str, Any] = {}
 
@@ -250,12 +250,17 @@ def resolve(sampler: Any) -> Sampler:
 
 
 def _made(name: str, source: Any, **settings: Any) -> Sampler:
-    if not isinstance(name, str) or not name or ":" in name:
-        raise ValueError(f"name must be a text without a colon, got {brief(name)}")
+    _check_name(name)
     is_step = isinstance(source, type) and hasattr(source, "stats_dtypes_shapes")
     if not is_step and (isinstance(source, type) or not callable(source)):
         raise ValueError(f"sampler must be a function or a PyMC step class, got {brief(source)}")
     return Sampler(name, source, **settings)
+
+
+def _check_name(name: Any) -> None:
+    """Raise ValueError for a name that `Registry.find` could not find."""
+    if not isinstance(name, str) or not name or ":" in name:
+        raise ValueError(f"name must be a text without a colon, got {brief(name)}")
 
 
 def _draw_by_steps(
@@ -349,8 +354,7 @@ DIFFUSIONS: Registry[LangevinPiece] = Registry(
     "diffusion", {"reflected": "sgld.loop"} | dict.fromkeys(_OTHERS, "sgld.diffusions")
 )
 GRADIENTS: Registry[LangevinPiece] = Registry(
-    "gradient",
-    {"minibatch": "sgld.loop"} | dict.fromkeys(("control_variates", "full", "svrg"), "sgld.gradients"),
+    "gradient", {"minibatch": "sgld.loop"} | dict.fromkeys(("control_variates", "full", "svrg"), "sgld.gradients")
 )
 # The piece of each class of tuples, by which the compiler finds its function.
 PIECES: dict[type[Any], LangevinPiece] = {}
@@ -366,8 +370,9 @@ def register_diffusion[T: type[Any]](
     nonnegative: bool = False,
 ) -> Callable[[T], T]:
     """Give a diffusion of SGLD a name; use as a decorator of the class of its tuples. See `LangevinPiece`."""
-    settings = {"at_mode": at_mode, "unit_steps": unit_steps, "nonnegative": nonnegative}
-    return _registering(DIFFUSIONS, name, advance, floor, **settings)
+    lowest = None if floor is None else _compiled(floor)
+    settings = {"at_mode": at_mode, "unit_steps": unit_steps, "floor": lowest, "nonnegative": nonnegative}
+    return _registering(DIFFUSIONS, name, advance, **settings)
 
 
 def register_gradient[T: type[Any]](
@@ -378,8 +383,10 @@ def register_gradient[T: type[Any]](
 
 
 def _registering[T: type[Any]](
-    registry: Registry[LangevinPiece], name: str, function: Any, floor: Any = None, **settings: Any
+    registry: Registry[LangevinPiece], name: str, function: Any, **settings: Any
 ) -> Callable[[T], T]:
+    _check_name(name)
+
     def register(kind: T) -> T:
         if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
             raise ValueError(f"{registry.kind} {name!r} must be a named tuple, got {brief(kind)}")
@@ -389,9 +396,7 @@ def _registering[T: type[Any]](
             raise ValueError(
                 f"{registry.kind} {name!r} must have a class of its own, got that of {PIECES[kind].name!r}"
             )
-        piece = LangevinPiece(
-            name, kind, _compiled(function), floor=None if floor is None else _compiled(floor), **settings
-        )
+        piece = LangevinPiece(name, kind, _compiled(function), **settings)
         registry.add(piece)
         PIECES[kind] = piece
         return kind

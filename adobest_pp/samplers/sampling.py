@@ -16,15 +16,16 @@ from adobest_pp._checks import check_count, check_flag, check_integer, check_pri
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._progress import raising_interrupts
 from adobest_pp._text import brief
+from adobest_pp._types import Floats
 from adobest_pp.answers.draws import responses_of, theta_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses, check_responses
-from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import SIMPLEX_TOLERANCE, row_probabilities
 from adobest_pp.likelihood.without_prior import check_fit, misfit_in_words
 from adobest_pp.samplers.checks import DIVERGED, NOT_CONVERGED, logger, warn_of_problems, without_warnings_of
 from adobest_pp.samplers.choice import packed_sets
-from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, SAMPLERS, Drawn, Sampler, resolve
+from adobest_pp.samplers.gibbs import gibbs_chain, run_chains
+from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, LANGEVIN, SAMPLERS, Drawn, Sampler, resolve
 from adobest_pp.samplers.sgld.settings import schedule_from_settings
 
 if TYPE_CHECKING:
@@ -63,10 +64,10 @@ def sample(
         every choice for you (`adobest_pp.samplers.sgld_cv.sampler`). It is the fastest, above all for many answers
         that all differ. ``"blocks"`` is exact, and made for thousands of categories, where it is the fastest by far
         (`adobest_pp.samplers.blocks`). ``"svrg"``, ``"skew_reflected"``, ``"sghmc"``, ``"sgnht"``, ``"barker"`` and
-        ``"amagold"`` are ``"sgld"`` with the piece of that name. A function of your own takes (responses, prior,
-        draws, tune, chains, seed) in this order, and returns θ of shape (chain, draw, K) or a tree with
-        ``posterior/theta``. A step class moves the variables of `frequency_model(responses, prior)`. Their draws are
-        recorded under the name of the function or class.
+        ``"amagold"`` are ``"sgld"`` with the piece of that name, and take its other options. A function of your own
+        takes (responses, prior, draws, tune, chains, seed) in this order, and returns θ of shape (chain, draw, K) or a
+        tree with ``posterior/theta``. A step class moves the variables of `frequency_model(responses, prior)`. Their
+        draws are recorded under the name of the function or class.
     prior : float, array of shape (K,), dict by category or "learned", default 1.0
         Concentration ρ of the Dirichlet prior. K of them with labels are put in the order of the categories. With
         ``"learned"``, for ``"nuts"``, ``"sgld_cv"`` and ``"blocks"``, it is one number a for all categories, learned
@@ -150,6 +151,11 @@ def sample(
         known = sorted(entry.options - {"progressbar", "covariates"})
         allowed = f"among {', '.join(known)}" if known else "left out"
         raise ValueError(f"options must be {allowed} for {entry.name!r}, got {', '.join(options)}")
+    for piece, own in LANGEVIN.get(entry.name, {}).items():
+        if options.get(piece, own) != own:
+            raise ValueError(f"{piece} must be left out for {entry.name!r}, got {brief(options[piece])}: use 'sgld'")
+        if piece == "gradient" and options.get("batch_size", 0) is None:
+            raise ValueError(f"batch_size must be a number for {entry.name!r}, got None: use 'sgld' for all answers")
     if check_flag(log_likelihood, "log_likelihood"):
         if not isinstance(responses, Responses):
             raise ValueError(
@@ -223,7 +229,7 @@ def recorded_arguments(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     return found | {name: value for name, value in options.items() if known is None or name in known}
 
 
-def _check_prior(prior: Any, responses: Responses | Gathered, sampler: Sampler) -> NDArray[np.float64] | str:
+def _check_prior(prior: Any, responses: Responses | Gathered, sampler: Sampler) -> Floats | str:
     """Return the concentrations, or "learned", or raise ValueError."""
     if not isinstance(prior, str):
         return check_prior(prior, responses.n_categories, responses.categories)
@@ -254,22 +260,21 @@ def _written(options: dict[str, Any]) -> str:
 def _draw(
     sampler: Sampler,
     responses: Responses | Gathered,
-    prior: NDArray[np.float64] | str,
+    prior: Floats | str,
     sizes: dict[str, int],
     seed: int,
     options: dict[str, Any],
 ) -> "xr.DataTree":
     """Return a labelled tree of draws by any sampler; its attributes are what the sampler records."""
     arguments = (responses, prior, *sizes.values(), seed)
-    if sampler.is_ours:
+    try:
         found = sampler.draw(*arguments, **options)
-    else:
-        try:
-            found = sampler.draw(*arguments, **options)
-        except Exception as problem:
-            raise RuntimeError(
-                f"sampler {sampler.name!r} raised {type(problem).__name__}: {brief(str(problem))}"
-            ) from problem
+    except Exception as problem:
+        if sampler.is_ours:
+            raise
+        raise RuntimeError(
+            f"sampler {sampler.name!r} raised {type(problem).__name__}: {brief(str(problem))}"
+        ) from problem
     tree: xr.DataTree
     if hasattr(found, "children"):
         tree = found
@@ -290,7 +295,7 @@ def _draw(
     return made
 
 
-def _array(found: Any, name: str) -> NDArray[np.float64]:
+def _array(found: Any, name: str) -> Floats:
     """Return draws as an array with three axes, or raise RuntimeError."""
     try:
         values = np.asarray(found, dtype=np.float64)
@@ -339,7 +344,7 @@ def _checked(tree: Any, responses: Responses | Gathered, sizes: dict[str, int], 
 
 
 def _tree(
-    variables: Mapping[str, NDArray[np.float64]], stats: Mapping[str, NDArray[Any]], responses: Responses | Gathered
+    variables: Mapping[str, Floats], stats: Mapping[str, NDArray[Any]], responses: Responses | Gathered
 ) -> "xr.DataTree":
     """Return a labelled tree of arrays by chain and draw (and, for θ, category)."""
     import xarray as xr
@@ -430,8 +435,8 @@ def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.Dat
     Each sampler continues in the way that keeps its draws valid.
 
     - ``"gibbs"`` continues from the last draw of each chain. θ is all of its state, so there is nothing to discard.
-    - ``"nuts"``, ``"sgld_cv"`` and samplers of your own: the step and the metric are not in the draws, so each chain
-      tunes again, for as many draws as before and with a new seed. The tuning draws are discarded.
+    - ``"nuts"``, ``"sgld_cv"``, ``"blocks"`` and samplers of your own: the step and the metric are not in the draws, so
+      each chain tunes again, for as many draws as before and with a new seed. The tuning draws are discarded.
     - ``"sgld"`` and the samplers that differ from it in one piece: the draws depend on where a chain started and on
       how many updates it made, so the run is repeated with the same seed and more draws. The old draws come out the
       same, except for at most the last 200.
@@ -463,8 +468,13 @@ def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.Dat
         raise ValueError(f"tree must have all of its draws, got {theta.sizes['draw']} in each chain")
     seed = int(np.random.SeedSequence([arguments["random_seed"], theta.sizes["draw"]]).generate_state(1)[0])
     if arguments["sampler"] == "gibbs":
-        added = _more_gibbs(theta.values[:, -1], responses.evidence(), arguments["prior"], more, seed)
-        parts = {"posterior": {"theta": added[0]}, "sample_stats": {"gibbs_distance": added[1]}}
+        parts: dict[str, dict[str, Any]]
+        evidence, prior = responses.evidence(), check_prior(arguments["prior"], responses.n_categories)
+        last = iter(theta.values[:, -1])
+        new_theta, stats = run_chains(
+            lambda rng: gibbs_chain(evidence, prior, more, rng, next(last)), more, 0, len(theta), seed, progressbar
+        )
+        parts = {"posterior": {"theta": new_theta}, "sample_stats": stats}
     else:
         with without_warnings_of(NOT_CONVERGED, DIVERGED):
             new = sample(responses, **arguments | {"draws": more, "random_seed": seed}, progressbar=progressbar)
@@ -475,24 +485,9 @@ def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.Dat
     return _joined(tree, parts, responses, [*before, more])
 
 
-def _more_gibbs(
-    start: NDArray[np.float64], evidence: Evidence, prior: Any, n_draws: int, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return more sweeps of each chain from its last θ, and the distances between successive θ."""
-    from adobest_pp.samplers.gibbs import gibbs_draws
-
-    chains, k = start.shape
-    draws = np.empty((chains, n_draws, k))
-    concentration = np.full(k, np.asarray(prior, dtype=np.float64))
-    for chain, rng in enumerate(np.random.default_rng(seed).spawn(chains)):
-        gibbs_draws(rng, start[chain].copy(), concentration, evidence, draws[chain])
-    steps = np.diff(np.concatenate([start[:, None], draws], axis=1), axis=1)
-    return draws, 0.5 * np.abs(steps).sum(axis=2)
-
-
 def _joined(
     tree: "xr.DataTree",
-    parts: dict[str, dict[str, NDArray[Any]]],
+    parts: Mapping[str, Mapping[str, NDArray[Any]]],
     responses: Responses | Gathered,
     extended_by: list[int],
 ) -> "xr.DataTree":

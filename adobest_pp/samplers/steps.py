@@ -23,6 +23,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import DirichletRV, GammaRV
 
 from adobest_pp._numerics import seed_state
+from adobest_pp._types import Floats, Integers
 from adobest_pp.evidence import Evidence
 from adobest_pp.model.ops import MarginalLogLikelihood, PointwiseLogLikelihood
 from adobest_pp.model.private_response import PrivateResponseRV
@@ -33,7 +34,6 @@ from adobest_pp.samplers.sgld_cv.sampler import FRICTION, Chains, Choices, check
 if TYPE_CHECKING:
     from pymc import Model
 
-Array = NDArray[np.float64]
 
 # For graphs that are evaluated once: compiling them would take longer.
 INTERPRETED = Mode("py", "fast_compile")
@@ -45,9 +45,9 @@ class Surrogate(NamedTuple):
     Gathered answers are only counted, so `row_of` is None.
     """
 
-    prior: Array
+    prior: Floats
     evidence: Evidence
-    row_of: NDArray[np.int64] | None
+    row_of: Integers | None
 
 
 def value_variables(variables: Any, model: "Model", name: str) -> list[Any]:
@@ -92,9 +92,7 @@ def dirichlet_and_evidence(model: "Model", theta: Any) -> tuple[Any, Evidence]:
     return theta.owner.op.dist_params(theta.owner)[0], evidence
 
 
-def _evidence_of(
-    model: "Model", rv: Any, theta_of: Callable[[Array], Array]
-) -> tuple[Evidence, NDArray[np.int64] | None]:
+def _evidence_of(model: "Model", rv: Any, theta_of: Callable[[Floats], Floats]) -> tuple[Evidence, Integers | None]:
     """Return the evidence of the `PrivateResponse` of θ = theta_of(rv), and the row of each response.
 
     Gathered answers have no such rows. Raises ValueError if `rv` enters anything else.
@@ -130,7 +128,7 @@ def _nodes_of(op: type[Any], term: Any) -> list[Any]:
     return [node for node in nodes if isinstance(node.op, op)]
 
 
-def _evidence_of_potential(term: Any, rv: Any, theta_of: Callable[[Array], Array]) -> Evidence:
+def _evidence_of_potential(term: Any, rv: Any, theta_of: Callable[[Floats], Floats]) -> Evidence:
     """Return the evidence of gathered answers, whose log-likelihood is a potential."""
     found = _nodes_of(MarginalLogLikelihood, term)
     if len(found) != 1:
@@ -138,29 +136,25 @@ def _evidence_of_potential(term: Any, rv: Any, theta_of: Callable[[Array], Array
     theta, *arrays = found[0].inputs
     evidence = Evidence(*constant_fold(arrays))
     expected = pt.add(found[0].outputs[0], evidence.constant)
-    if not (
-        _is_function(rv, theta, theta_of, evidence.n_categories)
-        and _same_at_a_point(rv, term, expected, evidence.n_categories)
-    ):
+    _, (value, right) = _at_a_point(rv, evidence.n_categories, term, expected)
+    if not _is_function(rv, theta, theta_of, evidence.n_categories) or not np.isclose(value, right, rtol=1e-9):
         raise ValueError(f"{term.name!r} must be the PrivateResponse of {rv.name!r} alone, got another function of it")
     return evidence
 
 
-def _same_at_a_point(rv: Any, one: Any, other: Any, size: int) -> bool:
-    """Return whether two graphs have the same value at a point without symmetry."""
-    point = np.sqrt(np.arange(2.0, size + 2))
-    compiled = pytensor.function([rv], [one, other], mode=INTERPRETED, on_unused_input="ignore")
-    first, second = compiled((point / point.sum()).astype(rv.dtype))
-    return bool(np.isclose(first, second, rtol=1e-9))
-
-
-def _is_function(rv: Any, graph: Any, function: Callable[[Array], Array], size: int) -> bool:
-    """Return whether the graph is this function of the variable, by its values at a point without symmetry."""
+def _at_a_point(rv: Any, size: int, *graphs: Any) -> tuple[Floats, list[Any]]:
+    """Return a point without symmetry, and the values of graphs there."""
     point = np.sqrt(np.arange(2.0, size + 2))
     if isinstance(rv.owner.op, DirichletRV):
         point /= point.sum()
-    compiled = pytensor.function([rv], graph, mode=INTERPRETED, on_unused_input="ignore")
-    value = np.ravel(compiled(point.astype(rv.dtype)))
+    compiled = pytensor.function([rv], list(graphs), mode=INTERPRETED, on_unused_input="ignore")
+    return point, compiled(point.astype(rv.dtype))
+
+
+def _is_function(rv: Any, graph: Any, function: Callable[[Floats], Floats], size: int) -> bool:
+    """Return whether the graph is this function of the variable, by its values at a point."""
+    point, (found,) = _at_a_point(rv, size, graph)
+    value = np.ravel(found)
     tolerance = 1e-10 if rv.dtype == "float64" else 1e-5
     return value.shape == (size,) and np.allclose(value, function(point), rtol=tolerance, atol=0)
 
@@ -174,12 +168,7 @@ class DirichletStep(BlockedStep):
     """A step method of one variable, `theta`, that has a Dirichlet prior and enters one `PrivateResponse` alone."""
 
     def __init__(
-        self,
-        theta: Any,
-        *,
-        model: "Model | None" = None,
-        rng: Any = None,
-        compile_kwargs: dict[str, Any] | None = None,
+        self, theta: Any, *, model: "Model | None" = None, rng: Any = None, compile_kwargs: dict[str, Any] | None = None
     ) -> None:
         model = modelcontext(model)
         self.vars = value_variables(theta, model, "theta")
@@ -211,15 +200,15 @@ class DirichletStep(BlockedStep):
         self._prior_inputs = [other.name for other in others]
         self._prior = compile_graph(others, prior, **compile_kwargs)
 
-    def theta_of(self, point: Point) -> NDArray[np.float64]:
+    def theta_of(self, point: Point) -> Floats:
         """Return θ at a point of the model."""
         return np.array(self._to_theta(point[self._name]), dtype=np.float64)
 
-    def prior_of(self, point: Point) -> NDArray[np.float64]:
+    def prior_of(self, point: Point) -> Floats:
         """Return the concentrations given the other variables."""
         return np.array(self._prior(*(point[name] for name in self._prior_inputs)), dtype=np.float64)
 
-    def moved(self, point: Point, theta: NDArray[np.float64]) -> Point:
+    def moved(self, point: Point, theta: Floats) -> Point:
         """Return the point with another θ."""
         # A share that single precision rounds to zero would have infinite free coordinates.
         kept = np.maximum(theta, np.finfo(self._dtype).tiny).astype(self._dtype)

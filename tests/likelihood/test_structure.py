@@ -74,6 +74,9 @@ def test_likelihood_is_that_of_member_lists(mechanism, monkeypatch):
             core.row_probabilities(theta, listed)[listed_row],
             rtol=1e-13,
         )
+    for impossible in (np.nan, np.inf):
+        wrong = np.full(mechanism.n_categories, impossible)
+        assert not np.isfinite(core.value_and_gradient(wrong, structured)[0])
     assert structured.constant == pytest.approx(listed.constant, rel=1e-14)
     np.testing.assert_array_equal(named(structured), named(listed))
     np.testing.assert_array_equal(structured.matrix()[row], listed.matrix()[listed_row])

@@ -78,6 +78,13 @@ def test_transition_tensors_are_batched_and_symbolic_in_the_budgets():
     np.testing.assert_allclose(rows.eval(mode=PYTHON), expected[index, answers], rtol=1e-13)
 
 
+def test_answers_that_are_no_category_have_probability_zero():
+    """A code for no answer, such as −1, was taken for an answer outside of the subset."""
+    rows = transition_rows([-1, 0, 4], [True, False, False, False], 0.8, 0.5).eval(mode=PYTHON)
+    assert (rows[[0, 2]] == 0).all()
+    assert (rows[1] > 0).all()
+
+
 def test_budgets_have_gradients():
     rng = np.random.default_rng(0)
     mask = np.array([True, False, True, False, False])

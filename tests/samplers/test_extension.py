@@ -14,7 +14,7 @@ RESPONSES = simulated(ad.SRR(3, 2.0), 200, seed=1)
 RUN = {"draws": 100, "tune": 100, "chains": 2, "random_seed": 3, "progressbar": False}
 
 
-@pytest.mark.parametrize("sampler", ["nuts", "gibbs", "sgld_cv"])
+@pytest.mark.parametrize("sampler", ["nuts", "gibbs", "sgld_cv", "blocks"])
 def test_the_old_draws_stay_and_the_new_ones_are_of_the_posterior(sampler):
     first = ad.sample(RESPONSES, sampler, **RUN)
     longer = ad.extend(first, 900, progressbar=False)

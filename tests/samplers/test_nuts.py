@@ -298,5 +298,14 @@ def test_another_nutpie_gets_the_posterior_by_its_public_way(prior, monkeypatch)
         assert abs(one.mean() - other.mean()) < 4 * error
 
 
+def test_a_regression_whose_covariates_changed_in_place_is_compiled_again(monkeypatch):
+    models = []
+    monkeypatch.setattr(nuts.nutpie, "compile_pymc_model", lambda model: models.append(model) or len(models))
+    responses, covariates, memory = simulated(ad.SRR(3, 1.0), 4, seed=1), np.arange(4.0)[:, None], nuts._Regression()
+    assert memory.compiled(responses, covariates, 1.5) == memory.compiled(responses, covariates.copy(), 1.5) == 1
+    covariates *= 2
+    assert memory.compiled(responses, covariates, 1.5) == 2
+
+
 def test_this_nutpie_is_the_one_that_is_known():
     assert nuts.is_known()

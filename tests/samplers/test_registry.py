@@ -56,6 +56,13 @@ def independence(responses, prior, draws, tune, chains, seed):
 # Samplers
 
 
+@pytest.mark.parametrize("name", [3, "", "a:b"])
+def test_a_name_that_could_not_be_found_is_refused(name):
+    for register in (register_sampler(name), lambda _: register_diffusion(name, advance=print)):
+        with refuses("name"):
+            register(independence)
+
+
 def test_a_function_gives_the_same_tree_as_any_sampler_under_its_own_name():
     mine, gibbs = (ad.sample(responses(), sampler, **SIZES) for sampler in (independence, "gibbs"))
     assert mine.attrs["sampler"] == mine["posterior"].attrs["sampler"] == "independence"

@@ -194,6 +194,9 @@ def test_progress_can_be_turned_off(monkeypatch, capsys):
         ({"batch_size": 10}, "options must be among cores, target_accept for 'nuts', got batch_size"),
         ({"sampler": "sgld", "momentum": 0.9}, "options must be among batch_size, .* for 'sgld', got momentum"),
         ({"sampler": "sgld", "batch_size": 2.5}, "batch_size must be"),
+        ({"sampler": "sghmc", "diffusion": "barker"}, "diffusion must be left out for 'sghmc', got 'barker'"),
+        ({"sampler": "svrg", "gradient": "minibatch"}, "gradient must be left out for 'svrg', got 'minibatch'"),
+        ({"sampler": "svrg", "batch_size": None}, "batch_size must be a number for 'svrg', got None"),
     ],
 )
 def test_refuses(arguments, message):

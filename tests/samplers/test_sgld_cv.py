@@ -321,6 +321,12 @@ def test_one_chain_of_one_draw():
     np.testing.assert_allclose(theta.sum(axis=-1), 1.0)
 
 
+def test_there_may_be_more_chains_than_first_draws():
+    chains = sgld_cv.Chains(RESPONSES["srr"]().evidence(), np.ones(4), sgld_cv.FIRST_DRAWS + 1, 0)
+    assert chains.x.shape == (sgld_cv.FIRST_DRAWS + 1, 4)
+    assert np.isfinite(chains.x).all()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from adobest_pp._numerics import TINY, copy_into
+from adobest_pp._types import Floats
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.samplers.registry import register_diffusion
@@ -151,7 +151,7 @@ def advance_cox_ingersoll_ross(diffusion, rng, phi, slope, step, noise):  # type
 class CoxIngersollRoss(NamedTuple):
     """ρ of the prior, and the number of responses n, by which Σφ is larger than under the prior."""
 
-    prior: NDArray[np.float64]
+    prior: Floats
     n_responses: float
 
     @classmethod
@@ -240,9 +240,9 @@ def advance_log_ratio(diffusion, rng, phi, slope, step, noise):  # type: ignore[
 class LogRatio(NamedTuple):
     """ρ of the prior, C and L."""
 
-    prior: NDArray[np.float64]
-    metric: NDArray[np.float64]
-    factor: NDArray[np.float64]
+    prior: Floats
+    metric: Floats
+    factor: Floats
 
     @classmethod
     def build(cls, run: "Langevin") -> "LogRatio":
@@ -307,8 +307,8 @@ def advance_barker(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-
 class Barker(NamedTuple):
     """ρ of the prior, and the factor L of the metric."""
 
-    prior: NDArray[np.float64]
-    factor: NDArray[np.float64]
+    prior: Floats
+    factor: Floats
 
     @classmethod
     def build(cls, run: "Langevin") -> "Barker":
@@ -345,9 +345,9 @@ def advance_sghmc(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-u
 class HamiltonianWithFriction(NamedTuple):
     """ρ of the prior, the factor L of the metric, and v, of shape (K−1,)."""
 
-    prior: NDArray[np.float64]
-    factor: NDArray[np.float64]
-    memory: NDArray[np.float64]
+    prior: Floats
+    factor: Floats
+    memory: Floats
 
     @classmethod
     def build(cls, run: "Langevin") -> "HamiltonianWithFriction":
@@ -385,12 +385,8 @@ def advance_sgnht(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-u
 
 
 @register_diffusion("sgnht", advance=advance_sgnht, at_mode=True, unit_steps=True)
-class Thermostat(NamedTuple):
+class Thermostat(HamiltonianWithFriction):
     """ρ of the prior, the factor L of the metric, and v with ξ after it, of shape (K,)."""
-
-    prior: NDArray[np.float64]
-    factor: NDArray[np.float64]
-    memory: NDArray[np.float64]
 
     @classmethod
     def build(cls, run: "Langevin") -> "Thermostat":
@@ -477,11 +473,11 @@ class Amagold(NamedTuple):
     The state is the numbers above, φ at the start, v, and v at the start.
     """
 
-    prior: NDArray[np.float64]
-    factor: NDArray[np.float64]
+    prior: Floats
+    factor: Floats
     evidence: Evidence
     period: float
-    memory: NDArray[np.float64]
+    memory: Floats
 
     @classmethod
     def build(cls, run: "Langevin") -> "Amagold":

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from adobest_pp._numerics import copy_into
+from adobest_pp._types import Floats, Integers
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import (
     add_to_listed,
@@ -56,7 +56,7 @@ class FullEvidence(NamedTuple):
     evidence: Evidence
 
     @classmethod
-    def build(cls, run: "Langevin", rows: NDArray[np.int64]) -> "FullEvidence":
+    def build(cls, run: "Langevin", rows: Integers) -> "FullEvidence":
         """Return the gradient of a run, which needs no batches."""
         return cls(run.evidence)
 
@@ -112,12 +112,12 @@ class AnchoredBatch(NamedTuple):
     """Evidence, the rows of each update's batch (T, m), n/m, and the anchor."""
 
     evidence: Evidence
-    rows: NDArray[np.int64]
+    rows: Integers
     scale: float
     anchor: Anchor
 
     @classmethod
-    def build(cls, run: "Langevin", rows: NDArray[np.int64]) -> "AnchoredBatch":
+    def build(cls, run: "Langevin", rows: Integers) -> "AnchoredBatch":
         """Return the estimator for the batches of a run, around its anchor."""
         assert run.anchor is not None
         return cls(run.evidence, rows, run.n_responses / rows.shape[1], run.anchor)
@@ -170,13 +170,13 @@ class VarianceReduced(NamedTuple):
     """Evidence, the rows of each update's batch (T, m), n/m, the period, and updates made, θ̃ and the gradient there."""
 
     evidence: Evidence
-    rows: NDArray[np.int64]
+    rows: Integers
     scale: float
     period: float
-    memory: NDArray[np.float64]
+    memory: Floats
 
     @classmethod
-    def build(cls, run: "Langevin", rows: NDArray[np.int64]) -> "VarianceReduced":
+    def build(cls, run: "Langevin", rows: Integers) -> "VarianceReduced":
         """Return the estimator for the batches of a run, with the snapshot of its chain."""
         if not run.memory.size:
             run.memory = np.zeros(1 + 2 * run.prior.size)

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 from numba.extending import overload
-from numpy.typing import NDArray
 from scipy.special import polygamma
 
 from adobest_pp._numerics import TINY
+from adobest_pp._types import Floats, Integers
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
@@ -47,9 +47,6 @@ from adobest_pp.samplers.registry import (
 from adobest_pp.samplers.sgld.settings import LangevinSettings
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor, anchor_at, has_left, initial_draws, near_mode, rows_of
 from adobest_pp.transforms import blocks
-
-Array = NDArray[np.float64]
-
 
 # The paper's estimator: a batch of responses, each standing for n/m of them [1]_.
 
@@ -92,11 +89,11 @@ class Minibatch(NamedTuple):
     """Evidence, the rows of each update's batch (T, m), and n/m: how many responses one of the batch stands for."""
 
     evidence: Evidence
-    rows: NDArray[np.int64]
+    rows: Integers
     scale: float
 
     @classmethod
-    def build(cls, run: "Langevin", rows: NDArray[np.int64]) -> "Minibatch":
+    def build(cls, run: "Langevin", rows: Integers) -> "Minibatch":
         """Return the estimator for the batches of a run."""
         return cls(run.evidence, rows, run.n_responses / rows.shape[1])
 
@@ -153,7 +150,7 @@ def reflect(phi, proposal):  # type: ignore[no-untyped-def]
 class OfPrior(NamedTuple):
     """What a diffusion needs that rests on the prior alone: ρ."""
 
-    prior: NDArray[np.float64]
+    prior: Floats
 
     @classmethod
     def build(cls, run: "Langevin") -> "OfPrior":
@@ -169,12 +166,12 @@ class Reflected(OfPrior):
 # One update. Each function calls the one that belongs to the type of the tuple, in Python and in compiled code.
 
 
-def add_slope(gradient: Any, update: int, phi: Array, slope: Array) -> None:
+def add_slope(gradient: Any, update: int, phi: Floats, slope: Floats) -> None:
     """Add the estimated gradient of the log-likelihood with respect to φ to `slope`, for the batch of an update."""
     PIECES[type(gradient)].function(gradient, update, phi, slope)
 
 
-def begin(diffusion: Any, phi: Array, step: float, slope: Array) -> None:
+def begin(diffusion: Any, phi: Floats, step: float, slope: Floats) -> None:
     """Write the slope of the prior, or zeros, to which the gradient of the log-likelihood is then added."""
     floor = PIECES[type(diffusion)].floor
     if floor is None:
@@ -183,7 +180,7 @@ def begin(diffusion: Any, phi: Array, step: float, slope: Array) -> None:
         prior_gradient(phi, diffusion.prior, floor(step), slope)
 
 
-def advance(diffusion: Any, rng: np.random.Generator, phi: Array, slope: Array, step: float, noise: Array) -> int:
+def advance(diffusion: Any, rng: np.random.Generator, phi: Floats, slope: Floats, step: float, noise: Floats) -> int:
     """Move φ in place by one step of the diffusion; `slope` is overwritten.
 
     Returns
@@ -219,24 +216,11 @@ def _compiled_advance(diffusion, rng, phi, slope, step, noise):  # type: ignore[
 
 @njit(cache=True)
 def langevin_draws(diffusion, gradient, rng, phi, steps, noise, draws, stats):  # type: ignore[no-untyped-def]
-    """Run one update for each step size, moving φ in place, and write θ after every T/D of them.
+    """Run one update for each of the T step sizes, moving φ in place, and write θ after every T/D into `draws` (D, K).
 
-    Parameters
-    ----------
-    diffusion, gradient : named tuple
-        The pieces; the gradient with batches for all T updates.
-    rng : numpy.random.Generator
-        Advanced by diffusions whose noise is not normal.
-    phi : array of shape (K,)
-        Moved in place.
-    steps : array of shape (T,)
-        Step sizes γ.
-    noise : array of shape (T, K)
-        Standard normal.
-    draws : array of shape (D, K)
-        Overwritten.
-    stats : array of shape (D, 3)
-        Overwritten, for each draw: the norm of its last gradient, its reflected coordinates and its rejected updates.
+    `gradient` has batches for all updates. `noise` (T, K) is standard normal; diffusions with other noise take it from
+    `rng`. For each draw, `stats` (D, 3) gets the norm of the last gradient, and how many coordinates were reflected and
+    how many updates rejected.
     """
     n_draws, n_updates = len(draws), steps.size // len(draws)
     slope = np.empty(phi.size)
@@ -270,7 +254,7 @@ def loop_of(diffusion: LangevinPiece, gradient: LangevinPiece) -> Any:
 # A run: gradient, diffusion and loop for given evidence and prior.
 
 
-def metric_at(anchor: Anchor, prior: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def metric_at(anchor: Anchor, prior: Floats) -> tuple[Floats, Floats]:
     """Return the metric C of log-ratios at an anchor, and the lower triangular L with C = L·Lᵀ, each (K−1, K−1).
 
     C is the inverse of the information about ln(θ_i/θ_K). The answers say nothing about ln θ_i of an empty category.
@@ -317,9 +301,7 @@ class Langevin:
     # A step method passes these shared variables on. No other variable of a model enters here.
     shared: dict[Any, Any] = {}  # noqa: RUF012
 
-    def __init__(
-        self, evidence: Evidence, row_of: NDArray[np.int64] | None, prior: Array, settings: LangevinSettings
-    ) -> None:
+    def __init__(self, evidence: Evidence, row_of: Integers | None, prior: Floats, settings: LangevinSettings) -> None:
         self.evidence, self.prior, self.settings = evidence, prior, settings
         self.n_responses = evidence.n_responses
         self._row_of = None if row_of is None else np.ascontiguousarray(row_of, dtype=np.int64)
@@ -335,17 +317,17 @@ class Langevin:
         self.memory = np.empty(0)
         self.diffusion = self.pieces[0].build(self)
 
-    def anchor_at(self, theta: Array) -> Anchor:
+    def anchor_at(self, theta: Floats) -> Anchor:
         """Return the anchor of control variates at θ."""
         assert self._rows is not None
         return anchor_at(theta, self.evidence, self._rows)
 
-    def metric(self) -> tuple[Array, Array]:
+    def metric(self) -> tuple[Floats, Floats]:
         """Return the inverse of the information about log-ratios at the mode, and its Cholesky factor."""
         assert self.mode is not None
         return metric_at(self.mode, self.prior)
 
-    def start(self, rng: np.random.Generator) -> Array:
+    def start(self, rng: np.random.Generator) -> Floats:
         """Return φ for a chain to start from, with Σφ at its mean.
 
         θ is a draw from the prior, as in the paper, or from a normal approximation at the mode if that is known.
@@ -375,7 +357,7 @@ class Langevin:
         by_ratio = np.eye(k)[:, : k - 1] - theta[: k - 1]  # of ln θ with respect to ln(θ_i/θ_K)
         return float(np.einsum("ij,jk,ik->i", by_ratio, self.diffusion.metric, by_ratio, optimize=True).max())
 
-    def estimator(self, batches: NDArray[np.int64]) -> Any:
+    def estimator(self, batches: Integers) -> Any:
         """Return the gradient for batches of responses (T, m); empty batches mean all responses, if there are any."""
         piece = self.pieces[1] if batches.shape[1] else GRADIENTS.find("full")
         if self._row_of is not None:
@@ -386,7 +368,7 @@ class Langevin:
         """Return the numbers of responses that batches are drawn from: one."""
         return (self.n_responses,)
 
-    def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
+    def gradient(self, phi: Floats, batch: Integers, floor: float) -> Floats:
         """Return the gradient of the log-posterior of φ estimated from the responses of a batch."""
         out = np.empty(phi.size)
         prior_gradient(phi, self.prior, floor, out)
@@ -394,8 +376,8 @@ class Langevin:
         return out
 
     def updates(
-        self, rng: np.random.Generator, phi: Array, randomness: tuple[Array, NDArray[np.int64], Array], draws: Array
-    ) -> Array:
+        self, rng: np.random.Generator, phi: Floats, randomness: tuple[Floats, Integers, Floats], draws: Floats
+    ) -> Floats:
         """Move φ in place by all updates, write θ into `draws` (D, K), and return the stats of `langevin_draws`.
 
         An anchor that the chain has left (`has_left`) is first replaced by one at φ.
@@ -449,7 +431,7 @@ UPDATES_PER_DRAW = 20
 @register_sampler("sgld")
 def sample_sgld(
     responses: Responses | Gathered,
-    prior: Array,
+    prior: Floats,
     draws: int,
     tune: int,
     chains: int,

@@ -1,11 +1,7 @@
 """Settings of stochastic-gradient Langevin dynamics: its steps, gradient and diffusion.
 
 With a fixed step the sampler keeps moving, with a bias that shrinks with the step. With steps that fall as t^(−b),
-½ < b ≤ 1, the bias vanishes in the limit [1]_, ever more slowly.
-
-References
-----------
-.. [1] M. Welling and Y. W. Teh (2011), Bayesian learning via stochastic gradient Langevin dynamics, ICML.
+½ < b ≤ 1, the bias vanishes in the limit, ever more slowly (Welling and Teh, the first reference of `SGLD`).
 """
 
 import math
@@ -14,10 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._checks import as_numbers, check_count, check_integer, check_real
 from adobest_pp._text import brief
+from adobest_pp._types import Floats, Integers
 from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, LangevinPiece
 
 # Step sizes, as a function of the update and of the number of responses.
@@ -26,7 +23,7 @@ from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, LangevinPiece
 class Schedule(Protocol):
     """A function that returns the step size of each update."""
 
-    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> Floats:
         """Return γ for updates 1, 2, … made with `n_responses` responses at hand; the two broadcast."""
         ...
 
@@ -44,7 +41,7 @@ class ConstantSteps:
     def __post_init__(self) -> None:
         _make_positive(self, "step_size")
 
-    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> Floats:
         """Return γ for each update."""
         return np.full(np.broadcast_shapes(np.shape(update), np.shape(n_responses)), float(self.step_size))
 
@@ -61,7 +58,7 @@ class DecayingSteps:
         power = check_real(self.power, "power", "a number from 0 to 1", lambda x: 0 <= x <= 1)
         object.__setattr__(self, "power", power)
 
-    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> Floats:
         """Return γ for each update."""
         t, _ = np.broadcast_arrays(np.asarray(update, dtype=np.float64), n_responses)
         return np.asarray(self.scale / t**self.power)
@@ -81,7 +78,7 @@ class PaperSteps:
     def __post_init__(self) -> None:
         _make_positive(self, "scale")
 
-    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> Floats:
         """Return γ for each update."""
         _, n = np.broadcast_arrays(update, np.maximum(n_responses, 1))
         return np.asarray(self.scale / n)
@@ -101,13 +98,13 @@ class MetricSteps:
     def __post_init__(self) -> None:
         _make_positive(self, "step_size")
 
-    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> Floats:
         """Return γ for each update."""
         _, n = np.broadcast_arrays(update, np.maximum(n_responses, 1))
         return np.asarray(self.step_size * (1.0 if self.batch_size is None else np.minimum(self.batch_size / n, 1.0)))
 
 
-def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayLike) -> Floats:
     """Return the step size of each update, or raise ValueError if one is not a positive, finite number.
 
     `schedule` may be any function of the numbers of the updates, from 1, and of the responses at hand. It may return
@@ -132,18 +129,20 @@ def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayL
     return np.ascontiguousarray(steps)
 
 
+# The schedules that a run records, and that can be rebuilt from its record.
+_KINDS = (ConstantSteps, DecayingSteps, PaperSteps, MetricSteps)
+
+
 def schedule_settings(schedule: Schedule) -> dict[str, Any] | str:
     """Return plain values from which `schedule_from_settings` builds an equal schedule, or the repr of a function."""
-    if isinstance(schedule, ConstantSteps | DecayingSteps | PaperSteps | MetricSteps):
+    if isinstance(schedule, _KINDS):
         return {"schedule": type(schedule).__name__, **asdict(schedule)}
     return brief(schedule)
 
 
 def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:
     """Build the schedule whose `schedule_settings` these are."""
-    kinds: dict[str, Callable[..., Schedule]] = {
-        kind.__name__: kind for kind in (ConstantSteps, DecayingSteps, PaperSteps, MetricSteps)
-    }
+    kinds: dict[str, Callable[..., Schedule]] = {kind.__name__: kind for kind in _KINDS}
     allowed = f"schedule must be one of {', '.join(kinds)} to be rebuilt"
     if not isinstance(settings, dict) or not isinstance(settings.get("schedule"), str):
         raise ValueError(f"{allowed}, got {brief(settings).strip(chr(39))}")
@@ -209,7 +208,7 @@ class LangevinSettings:
 
     def randomness(
         self, rng: np.random.Generator, done: int, n_updates: int, populations: Sequence[int], size: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    ) -> tuple[Floats, Integers, Floats]:
         """Return step sizes (T,), batches of response indices (T, m) and noise (T, size) of the next T updates.
 
         Batches are drawn with replacement, min(batch_size, n) at a time; those of several populations are columns side

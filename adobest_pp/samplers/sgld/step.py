@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from numpy.typing import NDArray
 from pymc.blocking import RaveledVars
 from pymc.distributions.transforms import _default_transform, log
 from pymc.model import modelcontext
@@ -20,6 +19,7 @@ from pymc.step_methods.state import dataclass_state
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
+from adobest_pp._types import Floats, Integers
 from adobest_pp.samplers.registry import DIFFUSIONS
 from adobest_pp.samplers.sgld.loop import Langevin, advance
 from adobest_pp.samplers.sgld.settings import LangevinSettings, Schedule
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from pymc import Model
 
 
-Array = NDArray[np.float64]
 # Step sizes, batches and noise, from `LangevinSettings.randomness`.
-Randomness = tuple[Array, NDArray[np.int64], Array]
+Randomness = tuple[Floats, Integers, Floats]
 
 
 @dataclass_state
@@ -60,8 +59,9 @@ class SGLD(ArrayStepShared):
         Responses in a batch (at most all of them); None uses all data at every update. Observed variables of different
         lengths have a batch each, and n, for the steps, is the largest length.
     step_size : float, optional
-        A constant step γ. The default, with `schedule` left out as well, is the paper's 0.5/n; for ``"log_ratio"`` and
-        ``"cox_ingersoll_ross"`` it is 0.1, and 0.1·m/n with minibatches of m, whose noise grows with n.
+        A constant step γ. The default, with `schedule` left out as well, is the paper's 0.5/n for ``"reflected"``,
+        ``"preconditioned"``, ``"skew_reflected"`` and ``"mirrored"``. For the other diffusions it is 0.1, and 0.1·m/n
+        with batches of m, whose noise grows with n, unless the gradient is ``"control_variates"``.
     schedule : Schedule, optional
         Another rule for the steps: `DecayingSteps`, or any function of the update and the number of responses.
     updates_per_draw : int, default 1
@@ -76,15 +76,15 @@ class SGLD(ArrayStepShared):
         A registered name. ``"minibatch"`` estimates the whole gradient from a batch; ``"control_variates"`` estimates
         only the change since an anchor near the mode, so that its noise does not grow with n; ``"svrg"`` does the same
         with a new snapshot in every period; ``"full"`` takes all evidence. With control variates, a chain that has left
-        its anchor gets a new one at its position before its next draw (`has_left`). ``"control_variates"`` does not
-        work with ``"cox_ingersoll_ross"``, whose shapes it may estimate as negative.
+        its anchor gets a new one at its position before its next draw (`has_left`). ``"control_variates"`` and
+        ``"svrg"`` do not work with ``"cox_ingersoll_ross"``, whose shapes they may estimate as negative.
 
     Notes
     -----
     In a model such as that of `frequency_model(responses, surrogate=True)` the gradient comes from the compiled
     evidence of the answers, and takes 2 µs an update for any number of responses. In any other model it comes from the
-    model's graph, and takes 30 µs for 10⁴ responses (K = 20); there the diffusion is ``"reflected"`` or
-    ``"preconditioned"``, and the gradient has no control variates.
+    model's graph, and takes 30 µs for 10⁴ responses (K = 20); there the diffusion is ``"reflected"``,
+    ``"preconditioned"`` or ``"skew_reflected"``, and the gradient ``"minibatch"`` or ``"full"``.
 
     Sampler stats: ``sgld_step_size`` and ``sgld_gradient_norm`` of a draw's last update, and ``sgld_reflections``
     (coordinates) and ``sgld_rejected`` (updates rejected because they were not finite), summed over the draw.
@@ -199,7 +199,7 @@ class SGLD(ArrayStepShared):
         return RaveledVars(phi.astype(q0.data.dtype, copy=False), q0.point_map_info), [stats]
 
     def _updates_of_surrogate(
-        self, langevin: Langevin, phi: "Array", randomness: "Randomness"
+        self, langevin: Langevin, phi: Floats, randomness: "Randomness"
     ) -> tuple[float, int, int]:
         """Run all updates in one compiled loop.
 
@@ -283,7 +283,7 @@ class ModelGradient:
         self._n = [int(length) for length in self._lengths(np.ones(self._size, dtype=self._dtype))]
         return tuple(dict.fromkeys(self._n))
 
-    def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
+    def gradient(self, phi: Floats, batch: Integers, floor: float) -> Floats:
         """Return the gradient estimated from a batch, in which populations follow each other; empty means all data."""
         point = phi.astype(self._dtype, copy=False)
         if not self._n_batched:
@@ -299,7 +299,7 @@ class ModelGradient:
     def restart(self) -> None:
         """Do nothing: a chain has no state here."""
 
-    def updates(self, rng: np.random.Generator, phi: Array, randomness: Randomness) -> tuple[float, int, int]:
+    def updates(self, rng: np.random.Generator, phi: Floats, randomness: Randomness) -> tuple[float, int, int]:
         """Run the updates one by one."""
         reflections = rejected = 0
         norm = 0.0

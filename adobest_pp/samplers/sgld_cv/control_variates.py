@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv, gammaln, log_ndtr, ndtr, ndtri
 
 from adobest_pp._numerics import alias_table, next_word, uniform, zero_sum_basis
+from adobest_pp._types import Floats, Integers
 from adobest_pp.evidence import NO_STRUCTURE, Evidence, support_rows
 from adobest_pp.likelihood.core import information_diagonal, row_probabilities, value_and_gradient
 from adobest_pp.likelihood.marginal import climb
@@ -80,13 +81,13 @@ class Rows(NamedTuple):
         above. Otherwise empty.
     """
 
-    numbers: NDArray[np.float64]
+    numbers: Floats
     places: NDArray[np.int32]
     members: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    patterns: NDArray[np.float64]
+    offsets: Integers
+    patterns: Floats
     structure: NDArray[np.integer]
-    threshold: NDArray[np.float64]
+    threshold: Floats
     alias: NDArray[np.int32]
     n_responses: float
     packed: NDArray[np.uint8]
@@ -103,10 +104,10 @@ class Anchor(NamedTuple):
         own/ĥ and inside/ĥ of each row.
     """
 
-    theta: NDArray[np.float64]
-    gradient: NDArray[np.float64]
-    information: NDArray[np.float64]
-    relative: NDArray[np.float64]
+    theta: Floats
+    gradient: Floats
+    information: Floats
+    relative: Floats
 
 
 def rows_of(evidence: Evidence | PackedSets) -> Rows:
@@ -149,7 +150,7 @@ def _rows_of_packed(sets: PackedSets) -> Rows:
     )
 
 
-def anchor_at(theta: NDArray[np.float64], evidence: Evidence | PackedSets, rows: Rows) -> Anchor:
+def anchor_at(theta: Floats, evidence: Evidence | PackedSets, rows: Rows) -> Anchor:
     """Return the anchor at θ: one pass over all rows, O(|S|²) for each, or O(K²) if sets are only numbered."""
     if isinstance(evidence, PackedSets):
         return Anchor(theta.copy(), *packed_moments(theta, evidence), np.zeros((1, 2)))
@@ -160,14 +161,12 @@ def anchor_at(theta: NDArray[np.float64], evidence: Evidence | PackedSets, rows:
     return Anchor(theta.copy(), gradient, information, relative)
 
 
-def no_anchor(theta: NDArray[np.float64], rows: Rows) -> Anchor:
+def no_anchor(theta: Floats, rows: Rows) -> Anchor:
     """Return θ as an anchor without sums, for gradients on all evidence."""
     return Anchor(theta.copy(), np.zeros(theta.size), np.zeros((0, 0)), np.zeros((len(rows.numbers), 2)))
 
 
-def _structured_moments(
-    theta: NDArray[np.float64], evidence: Evidence
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _structured_moments(theta: Floats, evidence: Evidence) -> tuple[Floats, Floats]:
     """Return Σ count·g/h and Σ count·g·gᵀ/h² from the rows written out without their base."""
     if evidence.n_rows * theta.size > MOST_ENTRIES:
         raise ValueError(
@@ -183,7 +182,7 @@ def _structured_moments(
 FAR = 5.0
 
 
-def has_left(theta: NDArray[np.float64], anchor: Anchor) -> bool:
+def has_left(theta: Floats, anchor: Anchor) -> bool:
     """Tell whether θ is so far from the anchor that another is better.
 
     With δ = θ − θ̂ and the information I at the anchor, δᵀIδ follows χ² with K − 1 degrees of freedom if the posterior
@@ -325,12 +324,12 @@ def some_sets(sets: PackedSets, count: int, rng: np.random.Generator) -> Evidenc
     return support_rows(chosen, sets.inside, np.zeros(count), np.arange(count), sets.n_categories)
 
 
-def packed_moments(theta: NDArray[np.float64], sets: PackedSets) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def packed_moments(theta: Floats, sets: PackedSets) -> tuple[Floats, Floats]:
     """Return Σ g/h and Σ g·gᵀ/h² over all answers, of rows g without their base."""
     bounds = np.linspace(0, len(sets.packed), _PARTS + 1).astype(np.int64)
 
-    def part(i: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        found: tuple[NDArray[np.float64], NDArray[np.float64]]
+    def part(i: int) -> tuple[Floats, Floats]:
+        found: tuple[Floats, Floats]
         found = _packed_moments(theta, sets.inside, sets.packed[bounds[i] : bounds[i + 1]])
         return found
 
@@ -403,11 +402,11 @@ MOST_SUM, SWEEPS = 2.0, 10
 def initial_draws(
     evidence: Evidence | PackedSets,
     rows: Rows,
-    prior: NDArray[np.float64],
+    prior: Floats,
     n_draws: int,
     rng: np.random.Generator,
     iterations: int = ITERATIONS,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Return draws (N, K) of the normal approximation at an estimate of θ, folded to be positive, and its sds (K,).
 
     If only sums of many shares are known, folding each share makes their sum far too large. Then draws are made by
@@ -430,9 +429,7 @@ def initial_draws(
     return draws / draws.sum(axis=1, keepdims=True), sd
 
 
-def _moved(
-    theta: NDArray[np.float64], precision: NDArray[np.float64], n_draws: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _moved(theta: Floats, precision: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
     """Return draws (N, K) of the normal law around θ on positive shares that sum to one, by Gibbs moves of pairs."""
     draws, slopes = np.tile(theta, (n_draws, 1)), np.zeros((n_draws, theta.size))
     for _ in range(SWEEPS):
@@ -447,9 +444,7 @@ def _moved(
     return draws
 
 
-def _truncated(
-    center: NDArray[np.float64], sd: float, highest: NDArray[np.float64], rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _truncated(center: Floats, sd: float, highest: Floats, rng: np.random.Generator) -> Floats:
     """Return normal draws that are from 0 to `highest`."""
     # The farther tail is made the lower one, where doubles resolve small probabilities.
     flipped = center < highest / 2
@@ -462,8 +457,8 @@ def _truncated(
 
 
 def near_mode(
-    evidence: Evidence | PackedSets, prior: NDArray[np.float64], rng: np.random.Generator, iterations: int = ITERATIONS
-) -> NDArray[np.float64]:
+    evidence: Evidence | PackedSets, prior: Floats, rng: np.random.Generator, iterations: int = ITERATIONS
+) -> Floats:
     """Return θ near the mode of its posterior: nearly the maximum of the likelihood, drawn towards the prior mean."""
     n = evidence.n_responses
     if n == 0:
@@ -474,7 +469,7 @@ def near_mode(
     return _nearer(near, evidence, prior) if isinstance(evidence, PackedSets) else near
 
 
-def _nearer(theta: NDArray[np.float64], sets: PackedSets, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+def _nearer(theta: Floats, sets: PackedSets, prior: Floats) -> Floats:
     """Return θ after steps of Newton's method on all answers: an estimate from a few may be many sds from the mode."""
     basis = zero_sum_basis(theta.size)
     for _ in range(NEWTON_STEPS):
@@ -486,9 +481,7 @@ def _nearer(theta: NDArray[np.float64], sets: PackedSets, prior: NDArray[np.floa
     return theta
 
 
-def _towards_prior(
-    theta: NDArray[np.float64], evidence: Evidence | PackedSets, rows: Rows, prior: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _towards_prior(theta: Floats, evidence: Evidence | PackedSets, rows: Rows, prior: Floats) -> Floats:
     """Return θ after steps of Newton's method, with the part of the prior that pulls shares away from zero."""
     pull = np.maximum(prior - 1, 0)
     if not pull.any():
@@ -519,12 +512,7 @@ _NODES = np.linspace(-8.0, 8.0, 641)
 _FAR_OUT = 4.0
 
 
-def separate_draws(
-    evidence: Evidence,
-    prior: NDArray[np.float64],
-    n_draws: int,
-    rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def separate_draws(evidence: Evidence, prior: Floats, n_draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return draws (N, K) of each share by itself, and a small size of each share."""
     k, n = prior.size, evidence.n_responses
     theta = near_mode(evidence, prior, rng)
@@ -546,7 +534,7 @@ def separate_draws(
     return draws, np.minimum(sd, (1 + prior) / prior.sum()) / 2
 
 
-def _quantiles(rho: float, total: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _quantiles(rho: float, total: float) -> tuple[Floats, Floats]:
     """Return quantiles of Gamma(ρ) with the scale 1/total at the nodes, and their weights."""
     power_law = np.exp(np.maximum((log_ndtr(_NODES) + gammaln(1 + rho)) / rho, -700.0))
     exact = gammaincinv(rho, ndtr(_NODES))
@@ -585,16 +573,12 @@ def some_rows(evidence: Evidence, rng: np.random.Generator) -> Evidence:
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     members = evidence.members[np.arange(offsets[-1]) + np.repeat(evidence.offsets[sets] - offsets[:-1], sizes)]
     old = evidence.set_index[places]
-    return Evidence(
-        base=evidence.base[places],
-        own=evidence.own[places],
-        inside=evidence.inside[places],
-        log_scale=evidence.log_scale[places],
-        category=evidence.category[places],
+    numbers = {name: getattr(evidence, name)[places] for name in ("base", "own", "inside", "log_scale", "category")}
+    return evidence._replace(
+        **numbers,
         set_index=np.where(old < 0, -1, np.searchsorted(sets, old)),
         count=np.ones(ROWS, dtype=np.int64),
         members=members,
         offsets=offsets,
-        patterns=evidence.patterns,
         codes=evidence.codes[:0, :0],
     )

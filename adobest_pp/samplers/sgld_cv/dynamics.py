@@ -35,10 +35,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import special
 
 from adobest_pp._numerics import copy_into, normal, uniform
+from adobest_pp._types import Floats, Integers
 from adobest_pp.samplers.blocks import empty_tables, move_concentration, phi_value
 from adobest_pp.samplers.sgld_cv.control_variates import (
     REORDER,
@@ -82,23 +82,23 @@ class Coordinates(NamedTuple):
         z = center + factor·x; the factor is lower triangular, or the diagonal of such a matrix.
     """
 
-    tables: NDArray[np.float64]
-    table_index: NDArray[np.int64]
-    shape: NDArray[np.float64]
-    log_scale: NDArray[np.float64]
+    tables: Floats
+    table_index: Integers
+    shape: Floats
+    log_scale: Floats
     total_sd: float
-    center: NDArray[np.float64]
-    factor: NDArray[np.float64]
+    center: Floats
+    factor: Floats
 
 
-def quantile_tables(shape: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def quantile_tables(shape: Floats) -> tuple[Floats, Integers]:
     """Return the tables of ln Q for each distinct shape, and the table of each category."""
     distinct, index = np.unique(shape, return_inverse=True)
     return np.stack([_table(float(rho)) for rho in distinct]), index.astype(np.int64)
 
 
 @lru_cache(maxsize=64)
-def _table(rho: float) -> NDArray[np.float64]:
+def _table(rho: float) -> Floats:
     z = np.linspace(LOWEST, HIGHEST, int((HIGHEST - LOWEST) * PER_UNIT) + 1)
     power_law = (special.log_ndtr(z) + special.gammaln(1 + rho)) / rho
     with np.errstate(divide="ignore"):
@@ -138,12 +138,8 @@ def write_theta(z, tables, table_index, log_scale, rates, logs, spare, theta):  
 
 
 def coordinates_of(
-    theta: NDArray[np.float64],
-    shape: NDArray[np.float64],
-    least_size: NDArray[np.float64],
-    rng: np.random.Generator,
-    diagonal: bool = False,
-) -> tuple[Coordinates, NDArray[np.float64]]:
+    theta: Floats, shape: Floats, least_size: Floats, rng: np.random.Generator, diagonal: bool = False
+) -> tuple[Coordinates, Floats]:
     """Return coordinates that suit draws of θ (N, K), and x of each draw, with a sum T drawn for it.
 
     The scale of a category is E θ²/(E θ·(ρ+1)), which is s if θ is s·Gamma(ρ). The size E θ²/E θ, which is about θ if
@@ -173,7 +169,7 @@ def coordinates_of(
     return Coordinates(tables, index, shape, np.log(scale), total_sd, center, factor), x
 
 
-def position_of(theta: NDArray[np.float64], coordinates: Coordinates, rng: np.random.Generator) -> NDArray[np.float64]:
+def position_of(theta: Floats, coordinates: Coordinates, rng: np.random.Generator) -> Floats:
     """Return x of θ (K,), with a sum T drawn for it."""
     total = np.exp(coordinates.total_sd * rng.standard_normal())
     logs = np.log(np.maximum(theta * total, SMALLEST)) - coordinates.log_scale
@@ -183,7 +179,7 @@ def position_of(theta: NDArray[np.float64], coordinates: Coordinates, rng: np.ra
     return np.linalg.solve(coordinates.factor, z - coordinates.center)
 
 
-def _z_of(logs: NDArray[np.float64], tables: NDArray[np.float64], index: NDArray[np.int64]) -> NDArray[np.float64]:
+def _z_of(logs: Floats, tables: Floats, index: Integers) -> Floats:
     """Return z of ln φ − ln s, of shape (N, K)."""
     grid, z = LOWEST + np.arange(tables.shape[1]) / PER_UNIT, np.empty(logs.shape)
     for row, table in enumerate(tables):
@@ -258,8 +254,8 @@ class Prior(NamedTuple):
         The curvature of ln p(θ) grows with a: the a beyond which steps must be shorter, and how fast they shrink.
     """
 
-    weights: NDArray[np.float64]
-    log_scale: NDArray[np.float64]
+    weights: Floats
+    log_scale: Floats
     learned: bool
     mean: float
     sd: float

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._numerics import seed_state
 from adobest_pp._progress import SlowProgress
+from adobest_pp._types import Floats, Masks
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
@@ -119,12 +120,8 @@ class Choices:
         step = self.step / 2**times
         return replace(self, step=step, updates_per_draw=updates_per_draw(step), halvings=self.halvings + times)
 
-    def describe(self) -> dict[str, float | None]:
-        """Return plain numbers."""
-        return asdict(self)
 
-
-def choose(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) -> Choices:
+def choose(x: Floats, target: Target, state: NDArray[np.uint64]) -> Choices:
     """Return step and batch for a run, from curvature and noise at the positions x (N, K)."""
     noise, batch = None, choose_batch(0.0, 0.0, target.rows)
     if batch != FULL:
@@ -138,9 +135,7 @@ def choose(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) ->
     return _following_the_concentration(choices, x, target, state) if target.prior.learned else choices
 
 
-def _following_the_concentration(
-    choices: Choices, x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]
-) -> Choices:
+def _following_the_concentration(choices: Choices, x: Floats, target: Target, state: NDArray[np.uint64]) -> Choices:
     """Add the concentration beyond which the curvature is too large for the step, and how fast it grows."""
     a = math.exp(target.prior.log_scale[0])
     far = FAR * max(1.0, a)
@@ -155,7 +150,7 @@ def updates_per_draw(step: float) -> int:
     return math.ceil(TIME_PER_DRAW / step)
 
 
-def largest_curvature(x: NDArray[np.float64], target: Target, batch: int, state: NDArray[np.uint64]) -> float:
+def largest_curvature(x: Floats, target: Target, batch: int, state: NDArray[np.uint64]) -> float:
     """Return the largest eigenvalue of −∂²ln p/∂x² at some of the positions x (N, K), by the power method."""
     return float(_largest_curvature(_some(x, CURVATURE_PLACES), target, batch, state))
 
@@ -177,7 +172,7 @@ def _largest_curvature(places, target, batch, state):  # type: ignore[no-untyped
     return largest
 
 
-def noise_of_a_row(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) -> float:
+def noise_of_a_row(x: Floats, target: Target, state: NDArray[np.uint64]) -> float:
     """Return the variance of ∂ln p/∂x from a batch of one row, of the worst coordinate, averaged over positions x."""
     return float(NOISE_BATCH * _variances(_some(x, NOISE_PLACES), target, state).mean(axis=0).max())
 
@@ -194,7 +189,7 @@ def _variances(places, target, state):  # type: ignore[no-untyped-def]
     return variances
 
 
-def _some(x: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+def _some(x: Floats, count: int) -> Floats:
     return np.asarray(x[np.linspace(0, len(x) - 1, min(len(x), count)).astype(int)])
 
 
@@ -243,7 +238,7 @@ MOST_ERROR, TIMES_EXPECTED = 0.1, 3.0
 MOST_HALVINGS = 6
 # Pilots until chains must agree, and at most.
 PILOTS, MOST_PILOTS = 3, 8
-# Draws for the first coordinates, and draws of each chain that are discarded before the run.
+# Draws for the first coordinates, unless there are more chains, and draws of each chain discarded before the run.
 FIRST_DRAWS, SETTLING = 400, 20
 # The parts of a chain: Ctrl-C is handled between them, and the differences of their virials give the error.
 PARTS = 20
@@ -265,13 +260,13 @@ class ChainRuns:
         Its mean in each part.
     """
 
-    draws: NDArray[np.float64]
-    x: NDArray[np.float64]
-    log_scales: NDArray[np.float64]
-    virial: NDArray[np.float64]
+    draws: Floats
+    x: Floats
+    log_scales: Floats
+    virial: Floats
 
     @property
-    def bias(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def bias(self) -> tuple[Floats, Floats]:
         """The relative bias of the sd of each coordinate, and its standard error."""
         parts = self.virial.reshape(-1, self.virial.shape[-1])
         bias = (parts.mean(axis=0) - 1) / 2
@@ -305,9 +300,7 @@ class ChainRuns:
 class Chains:
     """Chains that continue from where they are, in coordinates that are learned from their draws."""
 
-    def __init__(
-        self, evidence: Evidence | PackedSets, prior: NDArray[np.float64] | str, chains: int, seed: int
-    ) -> None:
+    def __init__(self, evidence: Evidence | PackedSets, prior: Floats | str, chains: int, seed: int) -> None:
         self.evidence, self.rows, self.learned = evidence, rows_of(evidence), isinstance(prior, str)
         self.mean, self.sd = LOG_CONCENTRATION
         k = evidence.n_categories
@@ -322,15 +315,15 @@ class Chains:
             if self.learned:
                 found = separate_shares(evidence, LOG_CONCENTRATION)
                 first = np.full(k, likely_concentration(found, LOG_CONCENTRATION))
-            theta, self.least_size = separate_draws(evidence, first, FIRST_DRAWS, self.rng)
+            theta, self.least_size = separate_draws(evidence, first, max(FIRST_DRAWS, chains), self.rng)
         else:
-            theta, sd = initial_draws(evidence, self.rows, first, max(FIRST_DRAWS, 4 * k), self.rng)
+            theta, sd = initial_draws(evidence, self.rows, first, max(FIRST_DRAWS, 4 * k, chains), self.rng)
             self.least_size = sd / 2
         if self.learned:
             theta = np.column_stack([theta, np.full(len(theta), first[0])])
         self.learn(theta[: len(theta) // chains * chains].reshape(chains, -1, theta.shape[1]))
 
-    def learn(self, draws: NDArray[np.float64]) -> None:
+    def learn(self, draws: Floats) -> None:
         """Choose coordinates, anchor, step and batch for draws (chain, draw, ·), and continue from the last of each."""
         k = self.weights.size
         theta = draws[..., :k].reshape(-1, k)
@@ -358,7 +351,7 @@ class Chains:
         self.gain = 0.0
         return pilot + 1
 
-    def too_narrow(self, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def too_narrow(self, draws: Floats) -> Masks:
         """Return which categories have draws (chain, draw, ·) far narrower than the information allows."""
         k = self.weights.size
         scale = float(draws[..., k].mean()) if self.learned else 1.0
@@ -367,7 +360,7 @@ class Chains:
             information = information_diagonal(self.target.anchor.theta, self.evidence)
         return width_check(draws[..., :k].reshape(-1, k), scale * self.weights, information)
 
-    def _prior(self, log_scale: NDArray[np.float64], choices: Choices | None = None) -> Prior:
+    def _prior(self, log_scale: Floats, choices: Choices | None = None) -> Prior:
         prior = Prior(self.weights, log_scale, self.learned, self.mean, self.sd)
         if choices is None or choices.stiff_from is None or choices.stiffness is None:
             return prior
@@ -420,14 +413,14 @@ class Chains:
                         advance(n_made)
         return ChainRuns(draws, x, log_scales, virial)
 
-    def _move_along(self, c: int, x: NDArray[np.float64], log_scale: NDArray[np.float64]) -> None:
+    def _move_along(self, c: int, x: Floats, log_scale: Floats) -> None:
         """Move the concentration of chain c and small shares together, in place; pilots tune how far."""
         settings = ((self.mean, self.sd), self.widths[c], self.separate, self.evidence)
         moved = move_along(self.states[c], x, self.target.coordinates, log_scale, *settings)
         self.widths[c] *= math.exp(self.gain * (moved - WANTED_OF_A))
 
 
-def _agree(theta: NDArray[np.float64]) -> bool:
+def _agree(theta: Floats) -> bool:
     """Return whether halves of chains agree, which ends the warm-up."""
     half = theta.shape[1] // 2
     # Shares that never change, such as zeros of an empty category, are left out.
@@ -441,13 +434,13 @@ def _agree(theta: NDArray[np.float64]) -> bool:
 
 def sgld_cv_draws(
     evidence: Evidence | PackedSets,
-    prior: NDArray[np.float64] | str,
+    prior: Floats | str,
     draws: int,
     tune: int,
     chains: int,
     seed: int,
     advance: Callable[[int], None] = lambda _: None,
-) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]], dict[str, Any]]:
+) -> tuple[dict[str, Floats], dict[str, Floats], dict[str, Any]]:
     """Draw θ from its posterior under a Dirichlet prior. Parameters not listed are as in `blocks.blocks_draws`.
 
     Parameters
@@ -488,7 +481,7 @@ def sgld_cv_draws(
         logger.warning("The draws of 'sgld_cv' are biased, whatever the step: use 'nuts'.", extra={"problem": BIASED})
     variables = {"theta": run.draws[..., :k]} | ({"concentration": run.draws[..., k]} if chain.learned else {})
     parts = np.arange(draws) * run.virial.shape[1] // draws
-    record = chain.choices.describe() | {"pilots": pilots} | run.describe()
+    record = asdict(chain.choices) | {"pilots": pilots} | run.describe()
     record["biased"] = bool(narrow.any()) or not run.is_right()
     return variables, {"sgld_cv_virial": run.virial.mean(axis=2)[:, parts]}, record
 
@@ -496,7 +489,7 @@ def sgld_cv_draws(
 @register_sampler("sgld_cv", learned=True, least_tune=LEAST_TUNE)
 def sample_sgld_cv(
     responses: Responses | Gathered,
-    prior: NDArray[np.float64] | str,
+    prior: Floats | str,
     draws: int,
     tune: int,
     chains: int,
@@ -513,7 +506,7 @@ def sample_sgld_cv(
     return Drawn(found[0], found[1], {"sampler_choices": json.dumps(found[2])})
 
 
-def check_prior_of_sgld_cv(prior: NDArray[np.float64]) -> None:
+def check_prior_of_sgld_cv(prior: Floats) -> None:
     """Raise ValueError for concentrations that are too small for coordinates in double precision."""
     if not prior.min() >= LEAST_PRIOR:
         raise ValueError(
