@@ -25,7 +25,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from importlib.resources import files
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -116,22 +115,20 @@ class PollServer:
         self._pages["adobest.js"] = read_device()
         person = pages.joinpath("person.html").read_text(encoding="utf-8").replace("{integrity}", integrity())
         self._pages |= {"": person.encode(), "projector": pages.joinpath("projector.html").read_bytes()}
-        asking = partial(self._route, self._with_key)
         routes = [
-            *(Route(f"/{name}", self._route(self._page), methods=["GET"]) for name in self._pages),
-            Route("/poll", self._route(self._poll), methods=["GET"]),
-            Route("/join", self._route(self._join), methods=["POST"]),
-            Route("/answer", self._route(self._answer), methods=["POST"]),
-            Route("/projector/events", asking(self._events), methods=["GET"]),
-            Route("/projector/guess", asking(self._guess), methods=["GET"]),
-            Route("/projector/elsewhere", asking(self._elsewhere), methods=["POST"]),
-            Route("/projector/next", asking(self._next), methods=["POST"]),
-            Route("/projector/close", asking(self._close), methods=["POST"]),
-            Route("/projector/export", asking(self._export), methods=["GET"]),
+            *(Route(f"/{name}", self._page, methods=["GET"]) for name in self._pages),
+            Route("/poll", self._poll, methods=["GET"]),
+            Route("/join", self._join, methods=["POST"]),
+            Route("/answer", self._answer, methods=["POST"]),
+            Route("/projector/events", self._with_key(self._events), methods=["GET"]),
+            Route("/projector/guess", self._with_key(self._guess), methods=["GET"]),
+            Route("/projector/elsewhere", self._with_key(self._elsewhere), methods=["POST"]),
+            Route("/projector/next", self._with_key(self._next), methods=["POST"]),
+            Route("/projector/close", self._with_key(self._close), methods=["POST"]),
+            Route("/projector/export", self._with_key(self._export), methods=["GET"]),
         ]
-        self._starlette = Starlette(
-            routes=routes, lifespan=self._lifespan, exception_handlers={HTTPException: _sentence}
-        )
+        handlers = dict.fromkeys((HTTPException, Refusal, ClientDisconnect), _sentence)
+        self._starlette = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, unless it is for another server or from the page of another."""
@@ -360,25 +357,14 @@ class PollServer:
     async def _at_files(self, function: Callable[..., Any], *given: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.poll.at_files, function, *given)
 
-    async def _with_key(self, request: Request) -> None:
-        given = request.headers.get("authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {self.key}".encode()):
-            raise Refusal(401, "Open the projector's page at the address that was printed in the terminal.")
-
-    @staticmethod
-    def _route(*steps: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
-        """Return a handler that takes the steps in order and answers a `Refusal` with its sentence."""
+    def _with_key(self, handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        """Return a handler that refuses requests without the projector's key."""
 
         async def handler(request: Request) -> Response:
-            try:
-                for step in steps[:-1]:
-                    await step(request)
-                response: Response = await steps[-1](request)
-            except Refusal as refusal:
-                response = _told(refusal.status, refusal.sentence)
-            except ClientDisconnect:
-                response = _told(400, "The request broke off.")
-            return response
+            given = request.headers.get("authorization", "")
+            if not hmac.compare_digest(given.encode(), f"Bearer {self.key}".encode()):
+                raise Refusal(401, "Open the projector's page at the address that was printed in the terminal.")
+            return await handle(request)
 
         return handler
 
@@ -447,6 +433,9 @@ def _told(status: int, sentence: str) -> Response:
 
 
 async def _sentence(request: Request, problem: Exception) -> Response:
+    """Answer a request that was refused, broke off or was not understood."""
+    if isinstance(problem, Refusal):
+        return _told(problem.status, problem.sentence)
     status = problem.status_code if isinstance(problem, HTTPException) else 400
     known = {404: "There is no such page.", 405: "This page takes no such request."}
     return _told(status, known.get(status, "The request was not understood."))

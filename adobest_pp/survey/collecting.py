@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adobest_pp._checks import MAX_EPSILON, check_path
-from adobest_pp._files import replacing, seal, unseal
+from adobest_pp._files import lock, replacing, seal, unlock, unseal
 from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief
 from adobest_pp._types import Floats, Integers
@@ -217,6 +217,29 @@ def collect_wave(
         raise ValueError(
             "people.on_devices must be false to randomize a file of people: the survey says that their devices do it"
         )
+    # One wave at a time: what people have spent is counted before, and permanent answers are drawn once.
+    try:
+        guard = lock(_key_file(path))
+    except BlockingIOError:
+        raise ValueError(
+            f"path must name a survey that no other program collects now, got {os.fspath(path)!r}: wait until that has "
+            "ended"
+        ) from None
+    try:
+        _collect(path, people, survey, name, progressbar, random_seed)
+    finally:
+        unlock(guard, _key_file(path))
+    return counts(path, survey, name)
+
+
+def _collect(
+    path: str | os.PathLike[str],
+    people: str | os.PathLike[str],
+    survey: Survey,
+    name: str,
+    progressbar: bool,
+    random_seed: int | None,
+) -> None:
     way = spending(survey).spending
     found, secret = read_people(survey, people), _secret(path)
     about = _Wave(path, survey, name, way, found, _persons(secret.key, name, found), secret)
@@ -250,7 +273,6 @@ def collect_wave(
             draw = _draw_again if survey.is_memoized and question.sensitive else PublishedQuestion.privatize
             with _opened(about, question, random_seed) as collection:
                 ask_in_turn(collection, todo[question.name], lambda: progress.advance(1), draw)
-    return counts(path, survey, name)
 
 
 class _Wave(NamedTuple):
@@ -338,6 +360,10 @@ class _Secret(NamedTuple):
         return "<_Secret: nothing of it is shown>"
 
 
+def _key_file(path: str | os.PathLike[str]) -> Path:
+    return check_path(path).with_suffix(".key")
+
+
 def _write_secret(file: Path, secret: _Secret, overwrite: bool) -> None:
     with replacing(file, overwrite=overwrite) as temporary:
         os.chmod(temporary, 0o600)
@@ -346,7 +372,7 @@ def _write_secret(file: Path, secret: _Secret, overwrite: bool) -> None:
 
 def _secret(path: str | os.PathLike[str]) -> _Secret:
     """Return the key of a survey, which is made at the first wave, and the permanent answers so far."""
-    file = Path(check_path(path)).with_suffix(".key")
+    file = _key_file(path)
     if not file.exists():
         if folder_of(path).exists():
             raise FileNotFoundError(
@@ -365,7 +391,7 @@ def _secret(path: str | os.PathLike[str]) -> _Secret:
 
 def _with_permanent_answers(wave: _Wave, before: "dict[str, _Before]") -> _Secret:
     """Return the key with permanent answers of everybody to the questions drawn for them; the file keeps new ones."""
-    file, permanent = Path(wave.path).with_suffix(".key"), dict(wave.secret.permanent)
+    file, permanent = _key_file(wave.path), dict(wave.secret.permanent)
     for question in wave.survey.private_questions:
         mechanism = all_waves(question, wave.way, 1)
         settings = {"mechanism": mechanism.permanent.settings(), "labels": question.labels}
