@@ -108,8 +108,8 @@ def create_poll(
         Seed of the samplers that choose questions. It plays no part in anyone's privacy.
     """
     target = check_target(path, overwrite=False)
-    if not questions or len(questions) > MAX_QUESTIONS:
-        raise ValueError(f"questions must be 1 to {MAX_QUESTIONS}, got {len(questions)}")
+    if not 0 < len(questions) <= MAX_QUESTIONS or not all(isinstance(each, PollQuestion) for each in questions):
+        raise ValueError(f"questions must be 1 to {MAX_QUESTIONS} of PollQuestion, got {brief(list(questions))}")
     if each_person not in (ALL, ONE):
         raise ValueError(f"each_person must be {ALL!r} or {ONE!r}, got {brief(each_person)}")
     asked_for = {

@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import secrets
-import sqlite3
 import sys
 import tempfile
 import threading
@@ -34,7 +33,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from adobest_pp._checks import check_epsilon
-from adobest_pp._text import visible
+from adobest_pp._text import brief, visible
 from adobest_pp.answers.responses import Responses
 from adobest_pp.device import integrity, read_device
 from adobest_pp.mechanisms.registry import loads
@@ -81,6 +80,8 @@ def serve_poll(path: Path, host: str = "127.0.0.1", port: int | None = None, add
     """
     import uvicorn
 
+    if address is not None and (urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).netloc):
+        raise ValueError(f"address must be one such as https://poll.example.org/, got {brief(address)}")
     listening = listen(host, port)
     chosen = listening.getsockname()[1]
     seen = address or f"http://{reachable(host)}:{chosen}/"
@@ -329,7 +330,7 @@ class PollServer:
                     if self._watching and count >= projection.LEAST_ANSWERS and (fit is None or fit["n"] < count):
                         responses = await self._at_files(self.poll.responses, index)
                         self._keep(index, await self._fit(projection.estimate, responses, self._seed))
-            except (OSError, ValueError, RuntimeError, sqlite3.Error, Refusal) as problem:
+            except Exception as problem:
                 # A full disk, or a fit that failed: answers are safe at the desk, and the next look tries again.
                 print(f"adobest: {visible(problem)}", file=sys.stderr, flush=True)  # noqa: T201
                 await asyncio.sleep(10 * PERIOD)

@@ -262,6 +262,7 @@ def test_designs_and_subsets_change_with_the_answers(path):
         ([PollQuestion("Q", ["a", "b"], people=0)], {}, "people must be"),
         ([PollQuestion("Q", ["a", "b"], mechanism="local-hashing")], {}, "mechanism must be one that browsers know"),
         ([PollQuestion("Q", ["a", "b"], mechanism="none")], {}, "mechanism must be one of"),
+        (["Which?"], {}, "questions must be 1 to 50 of PollQuestion"),
         ([COLORS], {"each_person": "some"}, "each_person must be 'all' or 'one'"),
     ],
 )
