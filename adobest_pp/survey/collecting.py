@@ -21,7 +21,8 @@ import logging
 import os
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -217,62 +218,56 @@ def collect_wave(
         raise ValueError(
             "people.on_devices must be false to randomize a file of people: the survey says that their devices do it"
         )
-    # One wave at a time: what people have spent is counted before, and permanent answers are drawn once.
+    with _alone(path):
+        way = spending(survey).spending
+        found, secret = read_people(survey, people), _secret(path)
+        about = _Wave(path, survey, name, way, found, _persons(secret.key, name, found), secret)
+        before = _answered_before(path, survey)
+        _check_same_people(about, before)
+        _check_budget(about, before)
+        ledger, texts = Ledger(people), _as_values(found, survey)
+        entry = new_entry(
+            hmac.digest(secret.key, f"wave {name}".encode(), "sha256").hex()[:32],
+            f"the {len(survey.private_questions)} questions of {Path(path).name}, wave {name}",
+            way.person_epsilon,
+            way.way,
+            folder_of(path) / name,
+        )
+        known = ledger.find(entry.collection)
+        if found.ids is None and known is not None and not ledger.is_same(known, texts):
+            raise ValueError(
+                f"people must be those of the wave {name!r} so far, got a file in which rows were changed, moved or "
+                "removed: without people.id, it is not known who has answered"
+            )
+        is_repeated = any(each in before for each in about.persons)
+        if known is None or known.rows != len(texts):
+            ledger.enter(entry, texts, ask_again=is_repeated)
+        if known is None and len(ledger.entries) > 1:
+            logger.warning("%s", ledger.in_words())
+        if survey.is_memoized:
+            about = about._replace(secret=_with_permanent_answers(about, before))
+        todo = {each.name: _to_ask(about, each) for each in survey.questions}
+        with SlowProgress(sum(map(len, todo.values())), "collecting", progressbar) as progress:
+            for question in survey.questions:
+                draw = _draw_again if survey.is_memoized and question.sensitive else PublishedQuestion.privatize
+                with _opened(about, question, random_seed) as collection:
+                    ask_in_turn(collection, todo[question.name], lambda: progress.advance(1), draw)
+    return counts(path, survey, name)
+
+
+@contextmanager
+def _alone(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Lock a survey: what people have spent is counted before they are asked, and permanent answers are drawn once."""
     try:
         guard = lock(_key_file(path))
     except BlockingIOError:
         raise ValueError(
-            f"path must name a survey that no other program collects now, got {os.fspath(path)!r}: wait until that has "
-            "ended"
+            f"path must name a survey that no other program collects now, got {os.fspath(path)!r}: wait until that ends"
         ) from None
     try:
-        _collect(path, people, survey, name, progressbar, random_seed)
+        yield
     finally:
         unlock(guard, _key_file(path))
-    return counts(path, survey, name)
-
-
-def _collect(
-    path: str | os.PathLike[str],
-    people: str | os.PathLike[str],
-    survey: Survey,
-    name: str,
-    progressbar: bool,
-    random_seed: int | None,
-) -> None:
-    way = spending(survey).spending
-    found, secret = read_people(survey, people), _secret(path)
-    about = _Wave(path, survey, name, way, found, _persons(secret.key, name, found), secret)
-    before = _answered_before(path, survey)
-    _check_same_people(about, before)
-    _check_budget(about, before)
-    ledger, texts = Ledger(people), _as_values(found, survey)
-    entry = new_entry(
-        hmac.digest(secret.key, f"wave {name}".encode(), "sha256").hex()[:32],
-        f"the {len(survey.private_questions)} questions of {Path(path).name}, wave {name}",
-        way.person_epsilon,
-        way.way,
-        folder_of(path) / name,
-    )
-    known = ledger.find(entry.collection)
-    if found.ids is None and known is not None and not ledger.is_same(known, texts):
-        raise ValueError(
-            f"people must be those of the wave {name!r} so far, got a file in which rows were changed, moved or "
-            "removed: without people.id, it is not known who has answered"
-        )
-    is_repeated = any(each in before for each in about.persons)
-    if known is None or known.rows != len(texts):
-        ledger.enter(entry, texts, ask_again=is_repeated)
-    if known is None and len(ledger.entries) > 1:
-        logger.warning("%s", ledger.in_words())
-    if survey.is_memoized:
-        about = about._replace(secret=_with_permanent_answers(about, before))
-    todo = {each.name: _to_ask(about, each) for each in survey.questions}
-    with SlowProgress(sum(map(len, todo.values())), "collecting", progressbar) as progress:
-        for question in survey.questions:
-            draw = _draw_again if survey.is_memoized and question.sensitive else PublishedQuestion.privatize
-            with _opened(about, question, random_seed) as collection:
-                ask_in_turn(collection, todo[question.name], lambda: progress.advance(1), draw)
 
 
 class _Wave(NamedTuple):
