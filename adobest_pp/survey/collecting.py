@@ -35,7 +35,7 @@ from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief
 from adobest_pp._types import Floats, Integers
 from adobest_pp.answers.responses import Responses
-from adobest_pp.answers.store import PublicColumns, read_collection, read_public
+from adobest_pp.answers.store import PublicColumns, read_collection
 from adobest_pp.collect.collection import Collection
 from adobest_pp.collect.people_file import ROW, Asked, Ledger, Values, ask_in_turn, new_entry
 from adobest_pp.collect.people_table import NO_VALUE, as_bins, as_categories, as_numbers, read_texts
@@ -100,7 +100,7 @@ def poll_of(path: str | os.PathLike[str], wave: str) -> Path:
 def read_answers(path: str | os.PathLike[str], wave: str, question: str) -> Answers | None:
     """Return the answers to the question and wave of these names in the survey at `path`, or None before it begins."""
     file = file_of(path, wave, question)
-    return Answers(read_collection(file), read_public(file)) if file.exists() else None
+    return Answers(*read_collection(file)) if file.exists() else None
 
 
 class PeopleRead(NamedTuple):
@@ -197,10 +197,8 @@ def collect_wave(
         One person a row: questions, public columns and id, as the survey names them.
     wave : str, optional
         The wave; may be left out if there is only one.
-    progressbar : bool
-        Whether to show progress once it takes longer than two seconds.
-    random_seed : int, optional
-        Seed of the samplers that choose questions. It plays no part in anyone's privacy.
+    progressbar, random_seed
+        As in `collect_csv`.
 
     Returns
     -------
@@ -448,7 +446,7 @@ def _answered_before(path: str | os.PathLike[str], survey: Survey) -> dict[str, 
     open_questions = {each.name for each in survey.questions if not each.sensitive}
     for file in sorted(folder_of(path).glob("*/*.db")):
         wave, question = file.parent.name, file.stem
-        answers = Answers(read_collection(file), read_public(file))
+        answers = Answers(*read_collection(file))
         epsilons = answers.responses.epsilons.tolist()
         columns, is_memoized = answers.public.answered, isinstance(answers.responses.mechanism, Memoized)
         for i, person in enumerate(columns.get(PERSON, ())):

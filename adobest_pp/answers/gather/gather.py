@@ -428,13 +428,16 @@ def read_with_columns(
     The path is that of a collection, or of a Parquet, Arrow or CSV file, for which the other parameters are those of
     `gather`.
     """
-    from adobest_pp.answers.store import is_collection, read_public
+    from adobest_pp.answers.store import is_collection, read_collection
 
     name = os.fspath(check_path(path))
     if not is_table(path):
-        answered = read_public(path).answered if names and is_collection(check_path(path)) else {}
-        _check_public(names, list(answered), name)
-        return Responses.read(path), {each: answered[each] for each in names}
+        if not is_collection(path):
+            _check_public(names, [], name)
+            return Responses.read(path), {}
+        responses, kept = read_collection(path)
+        _check_public(names, list(kept.answered), name)
+        return responses, {each: kept.answered[each] for each in names}
     given = _files_of(path)
     if len(given) > 1:
         raise ValueError(f"path must name one file if public columns are read beside its answers, got {len(given)}")
