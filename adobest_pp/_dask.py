@@ -55,15 +55,7 @@ def connect(scheduler: str) -> Iterator["Client"]:
 
 
 class Cluster:
-    """The workers of a scheduler and their tasks.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The connection to the scheduler.
-    function : callable
-        Called by a worker with a task. Workers import it by name.
-    """
+    """The workers of a scheduler and their tasks. They import `function` by name, and call it with a task."""
 
     def __init__(self, client: "Client", function: Callable[..., Any]) -> None:
         self._client, self._function = client, function

@@ -44,14 +44,7 @@ PATIENCE = 10.0
 def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "path") -> Path:
     """Return the file that a path leads to, with links followed, or raise an error if it must not be written.
 
-    Parameters
-    ----------
-    path : path
-        The path as given.
-    overwrite : bool
-        Whether an existing ordinary file may be replaced.
-    name : str
-        The name of the argument in errors.
+    With `overwrite`, an existing ordinary file may be replaced. Errors call the argument `name`.
     """
     given, target = os.fspath(check_path(path, name)), Path(os.path.realpath(path))
     check_flag(overwrite, "overwrite")
@@ -65,7 +58,7 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "
         raise ValueError(f"{name} must name a new or an ordinary file, got {given!r}")
     if not overwrite:
         raise FileExistsError(
-            f"{name} must name a new file, got {given!r}, which exists: choose another name, or replace it (overwrite)"
+            f"{name} must name a new file, got {given!r}, which exists: choose another name, or move that file away"
         )
     if os.path.exists(f"{target}-wal"):
         raise ValueError(
@@ -253,33 +246,19 @@ def start_digest(handle: BinaryIO, size: int) -> str:
     return digest.hexdigest()
 
 
-def netcdf_bytes(dataset: Any, *, checksum: bool = True) -> bytes:
-    """Return a dataset or a tree as a netCDF file in memory.
+def netcdf_bytes(dataset: Any) -> bytes:
+    """Return a dataset or a tree as a netCDF file with its SHA-256 in a last line, and a note that it must be there.
 
     HDF5 does not recover from a full disk, and fails again when the process ends. So we write the bytes ourselves.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset or xarray.DataTree
-        What to write.
-    checksum : bool, default True
-        Add the line with the SHA-256. xarray does not see it; `adobest_pp.answers.netcdf` checks it.
+    xarray does not see the last line; `adobest_pp.answers.netcdf` checks it.
     """
-    view = dataset.to_netcdf(engine="h5netcdf")
-    try:
-        content = bytes(view)
-    finally:
-        if isinstance(view, memoryview):
-            view.release()
-    return _with_checksum(content) if checksum else content
-
-
-def _with_checksum(netcdf: bytes) -> bytes:
-    """Return a netCDF file with its SHA-256 in a last line, and a note that this line must be there."""
     import h5py  # type: ignore[import-untyped]
     import numpy as np
 
-    held = io.BytesIO(netcdf)
+    view = dataset.to_netcdf(engine="h5netcdf")
+    held = io.BytesIO(view)
+    if isinstance(view, memoryview):
+        view.release()
     with h5py.File(held, "r+") as file:
         # No program copies this attribute to another file together with a dataset.
         properties = np.bytes_(file.attrs["_NCProperties"])

@@ -243,16 +243,9 @@ def number_among(categories: Sequence[str]) -> str | None:
 
 
 def by_label(values: Any, categories: Sequence[str] | None, name: str) -> Any:
-    """Return a vector in the order of the categories. A vector without labels is returned as it is.
+    """Return a vector in the order of the categories; one without labels is returned as it is.
 
-    Parameters
-    ----------
-    values : array, xarray.DataArray or pandas.Series
-        If it has labels, they must be exactly the categories.
-    categories : sequence of str or None
-        The labels. If None, a labeled vector raises ValueError.
-    name : str
-        The name of the argument in errors.
+    The labels of a DataArray or Series must be exactly the categories. Without categories they raise ValueError.
     """
     labels = labels_of(values)
     return values if labels is None else np.asarray(values)[_order(labels, categories, name)]
@@ -261,12 +254,7 @@ def by_label(values: Any, categories: Sequence[str] | None, name: str) -> Any:
 def by_column(table: Any, categories: Sequence[str] | None, name: str) -> Any:
     """Return a table (n, K) with its columns in the order of the categories, as `by_label` does for a vector.
 
-    Parameters
-    ----------
-    table : array, xarray.DataArray or pandas.DataFrame
-        Its columns are the dimension ``category``, or otherwise the last one.
-    categories, name
-        As for `by_label`.
+    The columns of a DataArray are its dimension ``category``, or otherwise the last one.
     """
     xarray, pandas = sys.modules.get("xarray"), sys.modules.get("pandas")
     if xarray is not None and isinstance(table, xarray.DataArray) and table.ndim == 2:

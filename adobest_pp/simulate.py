@@ -97,7 +97,7 @@ def simulate_adaptive(
     random_seed: int | np.random.SeedSequence | None = None,
     progressbar: bool = False,
 ) -> OnlineRun:
-    """Simulate an adaptive collection, Algorithm 1 of the paper [1]_; the whole loop is compiled.
+    """Simulate an adaptive collection, Algorithm 1 of the paper (see `AdaptiveSubset`); the whole loop is compiled.
 
     The simulation's generator draws the answers, so they protect nobody.
 
@@ -132,11 +132,6 @@ def simulate_adaptive(
     --------
     simulate_rounds : Rounds of the best question.
     Collection : The same policy for real people.
-
-    References
-    ----------
-    .. [1] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an
-       Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
 
     Examples
     --------

@@ -131,7 +131,6 @@ def _joined(mechanism: Mechanism, given: list[Responses], answers: list[Any]) ->
 # Sorted answers may agree by chance although this rule refuses them: ``allow_copies`` accepts them. A copy in another
 # format, or with its rows in another order, goes unnoticed.
 
-
 logger = logging.getLogger("adobest_pp")
 
 # The largest probability of a false alarm, over all pairs, and the fewest answers whose copy is worth a warning.

@@ -294,7 +294,7 @@ class Responses:
         """
         from adobest_pp.answers.store import is_collection, read_collection
 
-        return read_collection(path) if is_collection(check_path(path)) else cls.from_netcdf(path)
+        return read_collection(path)[0] if is_collection(check_path(path)) else cls.from_netcdf(path)
 
     def to_parquet(
         self,

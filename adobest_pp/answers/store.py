@@ -441,11 +441,14 @@ class QuestionAnswers:
         return held
 
 
-def read_collection(path: str | os.PathLike[str]) -> Responses:
-    """Read all answers in the file of a collection, or raise ValueError if it is damaged."""
+def read_collection(path: str | os.PathLike[str]) -> "tuple[Responses, PublicColumns]":
+    """Read all answers in the file of a collection, and what it keeps of people beside them, both of one moment.
+
+    Raise ValueError if the file is damaged.
+    """
     content = read_content(path)
     try:
-        return QuestionAnswers.stored(content).responses
+        return QuestionAnswers.stored(content).responses, public_columns(content.events)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as reason:
         raise ValueError(f"path must name an undamaged collection, got {os.fspath(path)!r}: {reason}") from None
 
@@ -478,11 +481,6 @@ def public_columns(events: Sequence[dict[str, Any]]) -> PublicColumns:
     return PublicColumns(
         *({name: [each.get(name, "") for each in rows] for name in names} for rows in (answered, silent))
     )
-
-
-def read_public(path: str | os.PathLike[str]) -> PublicColumns:
-    """Read what the file of a collection keeps of people beside their answers, or raise ValueError if it is damaged."""
-    return public_columns(read_content(path).events)
 
 
 def event_of(asked: Mechanism, subset: tuple[int, ...] | None, mechanism: Mechanism) -> dict[str, Any]:

@@ -297,7 +297,7 @@ class Collection:
             raise ValueError(f"public must come with one answer, got {len(answers)} answers")
         if len(answers):
             event = {"answers": answers.tolist(), "question": number}
-            event |= {} if person is None else {"person": person}
+            event |= {} if person is None else {"person": check_integer(person, "person", 0)}
             self._commit([event if public is None else event | {"public": _checked_public(public)}])
 
     def record_silent(self, public: Mapping[str, str | int]) -> None:

@@ -68,6 +68,8 @@ def as_categories(
     else:
         n = len(categories) if hasattr(categories, "__len__") else 0
         labels = [_as_text(label) for label in check_labels(categories, n)]
+        if both := [label for label in labels if label in silent]:
+            raise ValueError(f"missing must be values that are no categories, got {brief(both)}")
     if len(labels) < 2:
         raise ValueError(f"categories must be at least two, got {len(labels)}: name the possible values")
     places = {label: i for i, label in enumerate(labels)} | {"": NO_VALUE}

@@ -34,7 +34,8 @@ from adobest_pp.collect.collection import Collection
 from adobest_pp.collect.policies import SameQuestion
 from adobest_pp.intervals import p_below, summary
 from adobest_pp.likelihood.without_prior import direct_of_counts, named
-from adobest_pp.mechanisms import Mechanism, PublishedQuestion, build_mechanism
+from adobest_pp.mechanisms import Mechanism, PublishedQuestion, build_mechanism, find_mechanism
+from adobest_pp.mechanisms.registry import known_mechanism, loads
 from adobest_pp.samplers.choice import quick_sample
 from adobest_pp.samplers.sampling import fresh_seed
 
@@ -118,8 +119,12 @@ class WordSearch:
         self.rounds: list[Round] = []
         self._collections: list[Collection] = []
         self._candidates: tuple[str, ...] = ()
-        self._begin([""])
-        self._advance()
+        try:
+            self._begin([""])
+            self._advance()
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def create(
@@ -165,18 +170,12 @@ class WordSearch:
         random_seed : int, optional
             Seed of the final estimate. It plays no part in anyone's privacy.
         """
-        spelled = check_alphabet(alphabet)
-        settings: dict[str, Any] = {
-            "epsilon": check_epsilon(epsilon),
-            "n_people": check_count(n_people, "n_people"),
-            "alphabet": spelled,
-            "longest": check_integer(longest, "longest", 1, 1000),
-            "step": check_integer(step, "step", 1, 8),
-            "missed": check_real(missed, "missed", "a number between 0 and 1", lambda x: 0 < x < 1),
-            "false": check_real(false, "false", "a number between 0 and 1", lambda x: 0 < x < 1),
-            "mechanism": mechanism,
-            "random_seed": None if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1),
-        }
+        given = {"epsilon": epsilon, "n_people": n_people, "alphabet": alphabet, "longest": longest, "step": step}
+        given |= {"missed": missed, "false": false, "mechanism": mechanism, "random_seed": random_seed}
+        found = find_mechanism(mechanism)
+        if known_mechanism(mechanism) is None:  # such as ``module:Class``, so that `open` needs no import
+            given["mechanism"] = found.__name__
+        settings = _checked(given)
         least = smallest_threshold(settings)
         settings["threshold"] = least if threshold is None else check_real(
             threshold, "threshold", f"a share of at least {least:.3g}, the smallest for which {settings['n_people']:,} "
@@ -203,8 +202,11 @@ class WordSearch:
         """
         place = check_path(folder, "folder")
         try:
-            settings = json.loads((place / _SETTINGS).read_bytes())
-        except (OSError, ValueError) as reason:
+            found = loads((place / _SETTINGS).read_bytes())
+            settings = _checked(found) | {"threshold": _check_share(found["threshold"], "threshold")}
+        except KeyError as missing:
+            raise ValueError(f"folder must be that of a search, got {str(folder)!r}, without {missing}") from None
+        except (OSError, ValueError, TypeError) as reason:
             raise ValueError(f"folder must be that of a search, got {str(folder)!r}: {reason}") from None
         return cls(settings, place)
 
@@ -350,7 +352,6 @@ class WordSearch:
         found = Collection.open(path)
         self._collections.append(found)
         if list(found.categories) != labels:
-            self.close()
             raise ValueError(f"folder must be that of one search, got other prefixes than expected in {str(path)!r}")
 
     def _extended(self, kept: list[str]) -> tuple[str, ...]:
@@ -374,6 +375,28 @@ def _text_of(label: str) -> str:
     """Return the text that bytes stand for, or the bytes themselves if they are not printable text."""
     text = bytes.fromhex(label).decode("utf-8", "backslashreplace")
     return text if text.isprintable() and "\\" not in text else f"0x{label}"
+
+
+def _checked(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a search without its threshold, or raise ValueError; a missing one raises KeyError."""
+    seed, mechanism = given["random_seed"], given["mechanism"]
+    if known_mechanism(mechanism) is None:
+        raise ValueError(f"mechanism must be part of adobest_pp or registered, got {brief(mechanism)}")
+    return {
+        "epsilon": check_epsilon(given["epsilon"]),
+        "n_people": check_count(given["n_people"], "n_people"),
+        "alphabet": check_alphabet(given["alphabet"]),
+        "longest": check_integer(given["longest"], "longest", 1, 1000),
+        "step": check_integer(given["step"], "step", 1, 8),
+        "missed": _check_share(given["missed"], "missed"),
+        "false": _check_share(given["false"], "false"),
+        "mechanism": mechanism,
+        "random_seed": None if seed is None else check_integer(seed, "random_seed", 0, 2**63 - 1),
+    }
+
+
+def _check_share(value: Any, name: str) -> float:
+    return check_real(value, name, "a number between 0 and 1", lambda share: 0 < share < 1)
 
 
 def check_alphabet(alphabet: Any) -> str | None:

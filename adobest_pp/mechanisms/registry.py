@@ -81,18 +81,22 @@ def find_mechanism(name: str) -> type[Mechanism]:
     """
     if isinstance(name, str) and ":" in name:
         return _registered(_imported(name))
-    wanted = plain_name(name) if isinstance(name, str) else None
-    for known in (*_HOMES, *_COMPOSED, *_OTHERS):
-        if plain_name(known) == wanted:
-            return _known(known)
+    if (known := known_mechanism(name)) is not None:
+        return _known(known)
     # Entry points come last: reading the metadata of every installed package takes 20 ms.
     for point in entry_points(group=GROUP):
-        if plain_name(point.name) == wanted:
+        if plain_name(point.name) == plain_name(name):
             return _registered(_checked(point.load(), point.name))
     raise ValueError(
         f"mechanism must be one of {', '.join(mechanism_names())}, got {brief(name)}; "
         "import and register a mechanism of your own first"
     )
+
+
+def known_mechanism(name: object) -> str | None:
+    """Return the class name of a mechanism of ours, or a registered one, for any spelling of it; import nothing."""
+    wanted = plain_name(name) if isinstance(name, str) else None
+    return next((known for known in (*_HOMES, *_COMPOSED, *_OTHERS) if plain_name(known) == wanted), None)
 
 
 def _known(name: str) -> type[Mechanism]:

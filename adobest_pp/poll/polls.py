@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from adobest_pp._checks import check_count, check_epsilon, check_path
-from adobest_pp._files import as_os_error, check_target, connect, lock, telling, unlock
+from adobest_pp._files import as_os_error, check_target, connect, lock, replacing, telling, unlock
 from adobest_pp._text import brief, check_labels
 from adobest_pp.answers.responses import Responses
 from adobest_pp.collect import Collection
@@ -108,8 +108,8 @@ def create_poll(
         Seed of the samplers that choose questions. It plays no part in anyone's privacy.
     """
     target = check_target(path, overwrite=False)
-    if not questions or len(questions) > MAX_QUESTIONS:
-        raise ValueError(f"questions must be 1 to {MAX_QUESTIONS}, got {len(questions)}")
+    if not 0 < len(questions) <= MAX_QUESTIONS or not all(isinstance(each, PollQuestion) for each in questions):
+        raise ValueError(f"questions must be 1 to {MAX_QUESTIONS} of PollQuestion, got {brief(list(questions))}")
     if each_person not in (ALL, ONE):
         raise ValueError(f"each_person must be {ALL!r} or {ONE!r}, got {brief(each_person)}")
     asked_for = {
@@ -132,18 +132,24 @@ def create_poll(
         "steps": None if steps is None else list(steps),
         "questions": asked,
     }
-    for place, collection in zip(places, collections, strict=True):
-        collection.copy(place)
-    connection = sqlite3.connect(desk, isolation_level=None)
-    try:
-        parts = {"poll": json.dumps(settings), "secret": secrets.token_hex(32), "joined": "0", "open": "yes"}
-        connection.execute("BEGIN")
-        for table in _TABLES:
-            connection.execute(table)
-        connection.executemany("INSERT INTO parts VALUES (?, ?)", [*parts.items(), ("leaving", "")])
-        connection.execute("COMMIT")
-    finally:
-        connection.close()
+    with ExitStack() as on_failure:
+        for place, collection in zip(places, collections, strict=True):
+            collection.copy(place)
+            on_failure.callback(place.unlink, missing_ok=True)
+        _write_desk(desk, settings)
+        on_failure.pop_all()
+
+
+def _write_desk(desk: Path, settings: dict[str, Any]) -> None:
+    parts = {"poll": json.dumps(settings), "secret": secrets.token_hex(32), "joined": "0", "open": "yes", "leaving": ""}
+    with replacing(desk, overwrite=False) as temporary:
+        try:
+            with closing(sqlite3.connect(temporary)) as connection, connection:
+                for table in _TABLES:
+                    connection.execute(table)
+                connection.executemany("INSERT INTO parts VALUES (?, ?)", parts.items())
+        except sqlite3.Error as problem:
+            raise as_os_error(problem) from None
 
 
 def _collection(question: PollQuestion, random_seed: int | None) -> Collection:
@@ -206,7 +212,8 @@ class Desk:
         if self.settings["each_person"] == ONE:
             drawn = secrets.randbelow(len(self.settings["questions"]))
         body = f"{'a' if drawn is None else drawn}.{secrets.token_urlsafe(16)}"
-        self._connection.execute("UPDATE parts SET value = ? WHERE name = 'joined'", (str(self.joined + 1),))
+        with self._transaction():
+            self._connection.execute("UPDATE parts SET value = ? WHERE name = 'joined'", (str(self.joined + 1),))
         self.joined += 1
         return f"{body}.{self._sign(body)}", drawn
 
@@ -235,8 +242,6 @@ class Desk:
                 self._connection.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, 0)", row)
         except sqlite3.IntegrityError:
             raise Refusal(409, "Your answer has been counted already.") from None
-        except sqlite3.Error as problem:
-            raise Refusal(507, f"The answer could not be kept: {as_os_error(problem).strerror}.") from None
 
     def waiting(self) -> list[tuple[int, int]]:
         """Return the questions, and their numbers, that have answers in the inbox."""
@@ -267,26 +272,30 @@ class Desk:
 
     def close_poll(self) -> None:
         """Take no more answers, permanently."""
-        self._connection.execute("UPDATE parts SET value = 'no' WHERE name = 'open'")
+        with self._transaction():
+            self._connection.execute("UPDATE parts SET value = 'no' WHERE name = 'open'")
         self.is_open = False
 
     def close(self) -> None:
         """Close the desk, which is then one file."""
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._connection.execute("PRAGMA journal_mode = DELETE")
+        with suppress(sqlite3.Error):  # on a full disk: whoever opens the desk next recovers what is beside it
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
         unlock(self._guard, self.path)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Commit the block to disk, or roll it back if it raises."""
-        self._connection.execute("BEGIN IMMEDIATE")
+        """Commit the block to disk, or roll it back if it raises; raise Refusal if the disk is full or fails."""
         try:
+            self._connection.execute("BEGIN IMMEDIATE")
             yield
             self._connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as problem:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
+            if isinstance(problem, sqlite3.Error) and not isinstance(problem, sqlite3.IntegrityError):
+                raise Refusal(507, f"This could not be kept: {as_os_error(problem).strerror}.") from None
             raise
 
     def _sign(self, body: str) -> str:
@@ -313,12 +322,12 @@ class OpenPoll:
     def _open(self, folder: Path) -> None:
         for question in self.settings["questions"]:
             self._collections.append(Collection.open(folder / Path(question["file"]).name))
+        self.counts = [len(collection) for collection in self._collections]
         self._resume()
-        # By question: what is published now, every question that was, and how many answers there are.
+        # By question: what is published now, and every question that was.
         self.published = [collection.next_question() for collection in self._collections]
         self.known = [{each.number: each for each in collection.questions} for collection in self._collections]
         self.texts = [question.to_json() for question in self.published]
-        self.counts = [len(collection) for collection in self._collections]
         self._chosen_at = list(self.counts)
         self.rounds = [max(1, len(collection.records)) for collection in self._collections]
         self._is_ready = True
@@ -348,21 +357,21 @@ class OpenPoll:
 
     def drain(self) -> bool:
         """Move answers from the desk to the collections, in the thread of the files; return whether there were any."""
-        waiting = self.at_desk.submit(self.desk.waiting).result()
-        for question, number in waiting:
+        # First those that could not arrive the last time, as on a full disk: there is one note for all on their way.
+        has_moved = self._resume()
+        for question, number in self.at_desk.submit(self.desk.waiting).result():
             self.at_desk.submit(self.desk.begin_leaving, question, number, self.counts[question]).result()
-            self._resume()
-            self.counts[question] = len(self._collections[question])
+            has_moved = self._resume()
         for index, asked in enumerate(self.settings["questions"]):
             if self.counts[index] - self._chosen_at[index] >= max(1, asked["people"] // ROUNDS):
                 self.advance(index)
-        return bool(waiting)
+        return has_moved
 
-    def _resume(self) -> None:
-        """Pass the answers that are on their way to their collection, unless it has them."""
+    def _resume(self) -> bool:
+        """Pass answers that are on their way to their collection, unless it has them; return whether there were any."""
         found = self.at_desk.submit(self.desk.leaving).result()
         if found is None:
-            return
+            return False
         note, answers = found
         collection = self._collections[note["question"]]
         arrived = len(collection) - note["before"]
@@ -377,7 +386,9 @@ class OpenPoll:
             raise ValueError(
                 f"{collection.path!r} must be left alone between two runs of its poll: its answers changed"
             )
+        self.counts[note["question"]] = len(collection)
         self.at_desk.submit(self.desk.end_leaving).result()
+        return True
 
     def advance(self, index: int) -> None:
         """Choose the next question if the policy allows it, in the thread of the files."""
@@ -407,10 +418,12 @@ class OpenPoll:
             self.at_desk.shutdown()
 
     def _close_files(self) -> None:
-        if self._is_ready:
-            self.drain()
-        for collection in self._collections:
-            collection.close()
+        try:
+            if self._is_ready:
+                self.drain()
+        finally:
+            for collection in self._collections:
+                collection.close()
 
 
 # The poll of ``adobest class``: three prepared questions, and steps for the projector.

@@ -35,11 +35,8 @@ LEAST_ANSWERS = 5
 def estimate(responses: Responses, seed: int) -> dict[str, Any] | None:
     """Return shares with 95 % intervals and the half-widths of as many honest answers; None for too few answers.
 
-    Returns
-    -------
-    dict
-        ``n``; ``mean``, ``lower``, ``upper`` and ``words`` by category; ``half_width`` and ``honest_half_width``,
-        averaged over the categories; and for three categories some posterior draws, to show on a triangle.
+    ``mean``, ``lower``, ``upper`` and ``words`` are by category, ``half_width`` and ``honest_half_width`` averaged over
+    the categories. For three categories there are some posterior draws, too, to show on a triangle.
     """
     if len(responses) < LEAST_ANSWERS:
         return None

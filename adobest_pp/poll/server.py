@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import secrets
-import sqlite3
 import sys
 import tempfile
 import threading
@@ -25,7 +24,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from importlib.resources import files
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -35,7 +33,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from adobest_pp._checks import check_epsilon
-from adobest_pp._text import visible
+from adobest_pp._text import brief, visible
 from adobest_pp.answers.responses import Responses
 from adobest_pp.device import integrity, read_device
 from adobest_pp.mechanisms.registry import loads
@@ -82,6 +80,8 @@ def serve_poll(path: Path, host: str = "127.0.0.1", port: int | None = None, add
     """
     import uvicorn
 
+    if address is not None and (urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).netloc):
+        raise ValueError(f"address must be one such as https://poll.example.org/, got {brief(address)}")
     listening = listen(host, port)
     chosen = listening.getsockname()[1]
     seen = address or f"http://{reachable(host)}:{chosen}/"
@@ -116,22 +116,20 @@ class PollServer:
         self._pages["adobest.js"] = read_device()
         person = pages.joinpath("person.html").read_text(encoding="utf-8").replace("{integrity}", integrity())
         self._pages |= {"": person.encode(), "projector": pages.joinpath("projector.html").read_bytes()}
-        asking = partial(self._route, self._with_key)
         routes = [
-            *(Route(f"/{name}", self._route(self._page), methods=["GET"]) for name in self._pages),
-            Route("/poll", self._route(self._poll), methods=["GET"]),
-            Route("/join", self._route(self._join), methods=["POST"]),
-            Route("/answer", self._route(self._answer), methods=["POST"]),
-            Route("/projector/events", asking(self._events), methods=["GET"]),
-            Route("/projector/guess", asking(self._guess), methods=["GET"]),
-            Route("/projector/elsewhere", asking(self._elsewhere), methods=["POST"]),
-            Route("/projector/next", asking(self._next), methods=["POST"]),
-            Route("/projector/close", asking(self._close), methods=["POST"]),
-            Route("/projector/export", asking(self._export), methods=["GET"]),
+            *(Route(f"/{name}", self._page, methods=["GET"]) for name in self._pages),
+            Route("/poll", self._poll, methods=["GET"]),
+            Route("/join", self._join, methods=["POST"]),
+            Route("/answer", self._answer, methods=["POST"]),
+            Route("/projector/events", self._with_key(self._events), methods=["GET"]),
+            Route("/projector/guess", self._with_key(self._guess), methods=["GET"]),
+            Route("/projector/elsewhere", self._with_key(self._elsewhere), methods=["POST"]),
+            Route("/projector/next", self._with_key(self._next), methods=["POST"]),
+            Route("/projector/close", self._with_key(self._close), methods=["POST"]),
+            Route("/projector/export", self._with_key(self._export), methods=["GET"]),
         ]
-        self._starlette = Starlette(
-            routes=routes, lifespan=self._lifespan, exception_handlers={HTTPException: _sentence}
-        )
+        handlers = dict.fromkeys((HTTPException, Refusal, ClientDisconnect), _sentence)
+        self._starlette = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, unless it is for another server or from the page of another."""
@@ -332,7 +330,7 @@ class PollServer:
                     if self._watching and count >= projection.LEAST_ANSWERS and (fit is None or fit["n"] < count):
                         responses = await self._at_files(self.poll.responses, index)
                         self._keep(index, await self._fit(projection.estimate, responses, self._seed))
-            except (OSError, ValueError, RuntimeError, sqlite3.Error, Refusal) as problem:
+            except Exception as problem:
                 # A full disk, or a fit that failed: answers are safe at the desk, and the next look tries again.
                 print(f"adobest: {visible(problem)}", file=sys.stderr, flush=True)  # noqa: T201
                 await asyncio.sleep(10 * PERIOD)
@@ -360,25 +358,14 @@ class PollServer:
     async def _at_files(self, function: Callable[..., Any], *given: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.poll.at_files, function, *given)
 
-    async def _with_key(self, request: Request) -> None:
-        given = request.headers.get("authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {self.key}".encode()):
-            raise Refusal(401, "Open the projector's page at the address that was printed in the terminal.")
-
-    @staticmethod
-    def _route(*steps: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
-        """Return a handler that takes the steps in order and answers a `Refusal` with its sentence."""
+    def _with_key(self, handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        """Return a handler that refuses requests without the projector's key."""
 
         async def handler(request: Request) -> Response:
-            try:
-                for step in steps[:-1]:
-                    await step(request)
-                response: Response = await steps[-1](request)
-            except Refusal as refusal:
-                response = _told(refusal.status, refusal.sentence)
-            except ClientDisconnect:
-                response = _told(400, "The request broke off.")
-            return response
+            given = request.headers.get("authorization", "")
+            if not hmac.compare_digest(given.encode(), f"Bearer {self.key}".encode()):
+                raise Refusal(401, "Open the projector's page at the address that was printed in the terminal.")
+            return await handle(request)
 
         return handler
 
@@ -447,6 +434,9 @@ def _told(status: int, sentence: str) -> Response:
 
 
 async def _sentence(request: Request, problem: Exception) -> Response:
+    """Answer a request that was refused, broke off or was not understood."""
+    if isinstance(problem, Refusal):
+        return _told(problem.status, problem.sentence)
     status = problem.status_code if isinstance(problem, HTTPException) else 400
     known = {404: "There is no such page.", 405: "This page takes no such request."}
     return _told(status, known.get(status, "The request was not understood."))

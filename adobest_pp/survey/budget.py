@@ -67,19 +67,7 @@ class Prospect(NamedTuple):
 
 
 class Budgeted(NamedTuple):
-    """The way that was chosen and why, with all ways that were compared.
-
-    Attributes
-    ----------
-    spending : Spending
-        The way.
-    reason : str
-        Why, in a sentence.
-    ways : dict of Spending
-        All ways that this survey could take, by name.
-    prospects : dict of dict of Prospect
-        By way and question.
-    """
+    """The way that was chosen, why, all ways that this survey could take by name, and prospects by way and question."""
 
     spending: Spending
     reason: str

@@ -21,7 +21,8 @@ import logging
 import os
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,12 +30,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adobest_pp._checks import MAX_EPSILON, check_path
-from adobest_pp._files import replacing, seal, unseal
+from adobest_pp._files import lock, replacing, seal, unlock, unseal
 from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief
 from adobest_pp._types import Floats, Integers
 from adobest_pp.answers.responses import Responses
-from adobest_pp.answers.store import PublicColumns, read_collection, read_public
+from adobest_pp.answers.store import PublicColumns, read_collection
 from adobest_pp.collect.collection import Collection
 from adobest_pp.collect.people_file import ROW, Asked, Ledger, Values, ask_in_turn, new_entry
 from adobest_pp.collect.people_table import NO_VALUE, as_bins, as_categories, as_numbers, read_texts
@@ -99,7 +100,7 @@ def poll_of(path: str | os.PathLike[str], wave: str) -> Path:
 def read_answers(path: str | os.PathLike[str], wave: str, question: str) -> Answers | None:
     """Return the answers to the question and wave of these names in the survey at `path`, or None before it begins."""
     file = file_of(path, wave, question)
-    return Answers(read_collection(file), read_public(file)) if file.exists() else None
+    return Answers(*read_collection(file)) if file.exists() else None
 
 
 class PeopleRead(NamedTuple):
@@ -196,10 +197,8 @@ def collect_wave(
         One person a row: questions, public columns and id, as the survey names them.
     wave : str, optional
         The wave; may be left out if there is only one.
-    progressbar : bool
-        Whether to show progress once it takes longer than two seconds.
-    random_seed : int, optional
-        Seed of the samplers that choose questions. It plays no part in anyone's privacy.
+    progressbar, random_seed
+        As in `collect_csv`.
 
     Returns
     -------
@@ -217,40 +216,56 @@ def collect_wave(
         raise ValueError(
             "people.on_devices must be false to randomize a file of people: the survey says that their devices do it"
         )
-    way = spending(survey).spending
-    found, secret = read_people(survey, people), _secret(path)
-    about = _Wave(path, survey, name, way, found, _persons(secret.key, name, found), secret)
-    before = _answered_before(path, survey)
-    _check_same_people(about, before)
-    _check_budget(about, before)
-    ledger, texts = Ledger(people), _as_values(found, survey)
-    entry = new_entry(
-        hmac.digest(secret.key, f"wave {name}".encode(), "sha256").hex()[:32],
-        f"the {len(survey.private_questions)} questions of {Path(path).name}, wave {name}",
-        way.person_epsilon,
-        way.way,
-        folder_of(path) / name,
-    )
-    known = ledger.find(entry.collection)
-    if found.ids is None and known is not None and not ledger.is_same(known, texts):
-        raise ValueError(
-            f"people must be those of the wave {name!r} so far, got a file in which rows were changed, moved or "
-            "removed: without people.id, it is not known who has answered"
+    with _alone(path):
+        way = spending(survey).spending
+        found, secret = read_people(survey, people), _secret(path)
+        about = _Wave(path, survey, name, way, found, _persons(secret.key, name, found), secret)
+        before = _answered_before(path, survey)
+        _check_same_people(about, before)
+        _check_budget(about, before)
+        ledger, texts = Ledger(people), _as_values(found, survey)
+        entry = new_entry(
+            hmac.digest(secret.key, f"wave {name}".encode(), "sha256").hex()[:32],
+            f"the {len(survey.private_questions)} questions of {Path(path).name}, wave {name}",
+            way.person_epsilon,
+            way.way,
+            folder_of(path) / name,
         )
-    is_repeated = any(each in before for each in about.persons)
-    if known is None or known.rows != len(texts):
-        ledger.enter(entry, texts, ask_again=is_repeated)
-    if known is None and len(ledger.entries) > 1:
-        logger.warning("%s", ledger.in_words())
-    if survey.is_memoized:
-        about = about._replace(secret=_with_permanent_answers(about, before))
-    todo = {each.name: _to_ask(about, each) for each in survey.questions}
-    with SlowProgress(sum(map(len, todo.values())), "collecting", progressbar) as progress:
-        for question in survey.questions:
-            draw = _draw_again if survey.is_memoized and question.sensitive else PublishedQuestion.privatize
-            with _opened(about, question, random_seed) as collection:
-                ask_in_turn(collection, todo[question.name], lambda: progress.advance(1), draw)
+        known = ledger.find(entry.collection)
+        if found.ids is None and known is not None and not ledger.is_same(known, texts):
+            raise ValueError(
+                f"people must be those of the wave {name!r} so far, got a file in which rows were changed, moved or "
+                "removed: without people.id, it is not known who has answered"
+            )
+        is_repeated = any(each in before for each in about.persons)
+        if known is None or known.rows != len(texts):
+            ledger.enter(entry, texts, ask_again=is_repeated)
+        if known is None and len(ledger.entries) > 1:
+            logger.warning("%s", ledger.in_words())
+        if survey.is_memoized:
+            about = about._replace(secret=_with_permanent_answers(about, before))
+        todo = {each.name: _to_ask(about, each) for each in survey.questions}
+        with SlowProgress(sum(map(len, todo.values())), "collecting", progressbar) as progress:
+            for question in survey.questions:
+                draw = _draw_again if survey.is_memoized and question.sensitive else PublishedQuestion.privatize
+                with _opened(about, question, random_seed) as collection:
+                    ask_in_turn(collection, todo[question.name], lambda: progress.advance(1), draw)
     return counts(path, survey, name)
+
+
+@contextmanager
+def _alone(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Lock a survey: what people have spent is counted before they are asked, and permanent answers are drawn once."""
+    try:
+        guard = lock(_key_file(path))
+    except BlockingIOError:
+        raise ValueError(
+            f"path must name a survey that no other program collects now, got {os.fspath(path)!r}: wait until that ends"
+        ) from None
+    try:
+        yield
+    finally:
+        unlock(guard, _key_file(path))
 
 
 class _Wave(NamedTuple):
@@ -338,6 +353,10 @@ class _Secret(NamedTuple):
         return "<_Secret: nothing of it is shown>"
 
 
+def _key_file(path: str | os.PathLike[str]) -> Path:
+    return check_path(path).with_suffix(".key")
+
+
 def _write_secret(file: Path, secret: _Secret, overwrite: bool) -> None:
     with replacing(file, overwrite=overwrite) as temporary:
         os.chmod(temporary, 0o600)
@@ -346,7 +365,7 @@ def _write_secret(file: Path, secret: _Secret, overwrite: bool) -> None:
 
 def _secret(path: str | os.PathLike[str]) -> _Secret:
     """Return the key of a survey, which is made at the first wave, and the permanent answers so far."""
-    file = Path(check_path(path)).with_suffix(".key")
+    file = _key_file(path)
     if not file.exists():
         if folder_of(path).exists():
             raise FileNotFoundError(
@@ -365,7 +384,7 @@ def _secret(path: str | os.PathLike[str]) -> _Secret:
 
 def _with_permanent_answers(wave: _Wave, before: "dict[str, _Before]") -> _Secret:
     """Return the key with permanent answers of everybody to the questions drawn for them; the file keeps new ones."""
-    file, permanent = Path(wave.path).with_suffix(".key"), dict(wave.secret.permanent)
+    file, permanent = _key_file(wave.path), dict(wave.secret.permanent)
     for question in wave.survey.private_questions:
         mechanism = all_waves(question, wave.way, 1)
         settings = {"mechanism": mechanism.permanent.settings(), "labels": question.labels}
@@ -427,7 +446,7 @@ def _answered_before(path: str | os.PathLike[str], survey: Survey) -> dict[str, 
     open_questions = {each.name for each in survey.questions if not each.sensitive}
     for file in sorted(folder_of(path).glob("*/*.db")):
         wave, question = file.parent.name, file.stem
-        answers = Answers(read_collection(file), read_public(file))
+        answers = Answers(*read_collection(file))
         epsilons = answers.responses.epsilons.tolist()
         columns, is_memoized = answers.public.answered, isinstance(answers.responses.mechanism, Memoized)
         for i, person in enumerate(columns.get(PERSON, ())):

@@ -19,8 +19,8 @@ from adobest_pp._text import render
 from adobest_pp._wording import most_sure
 from adobest_pp.mechanisms import Mechanism, audit, guess_bound
 from adobest_pp.report.handout import REPORT, has_excel, percent, write_estimate
-from adobest_pp.survey.budget import all_waves, epsilon_of_changes, policy_of, spending
-from adobest_pp.survey.definition import Survey
+from adobest_pp.survey.budget import Spending, all_waves, epsilon_of_changes, policy_of, spending
+from adobest_pp.survey.definition import Survey, SurveyQuestion
 from adobest_pp.survey.results import SurveyResult, change_in_words, write_tables
 
 OVERVIEW = "index.html"
@@ -74,7 +74,7 @@ def overview(result: SurveyResult, waves: list[str]) -> str:
         "overview.html",
         survey=survey,
         pages=[(wave, f"{wave}/{REPORT}") for wave in waves],
-        questions=[_question(result, each.name, waves) for each in survey.questions],
+        questions=[_question(result, each, waves) for each in survey.questions],
         changes=changes,
         by_chance=max(1, round(0.05 * len(changes))),
         associations=[_association_in_words(row) for row in result.associations.to_dict("records")],
@@ -96,9 +96,9 @@ def _association_in_words(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"people": f"{row['people']:,}", "words": f"{clear}: {shown}"}
 
 
-def _question(result: SurveyResult, name: str, waves: list[str]) -> dict[str, Any]:
+def _question(result: SurveyResult, question: SurveyQuestion, waves: list[str]) -> dict[str, Any]:
     """Return everybody's shares of a question by wave, and its median and other measures if it is ordered."""
-    question, table = result.survey.question(name), result.estimates
+    name, table = question.name, result.estimates
     mine = table[(table["question"] == name) & (table["column"] == "")].set_index(["category", "wave"])
     known = [wave for wave in waves if (wave, name) in result.datasets]
     rows = [
@@ -157,16 +157,14 @@ def write_texts(survey: Survey, folder: str | os.PathLike[str], overwrite: bool 
 
 def values_of(survey: Survey) -> dict[str, Any]:
     """Return what the texts say, as plain values."""
-    made = spending(survey)
-    way, d = made.spending, len(survey.private_questions)
-    several = survey.people.same and len(survey.waves) > 1
+    way = spending(survey).spending
     return {
         "survey": survey,
         "draft": DRAFT,
-        "questions": [_protection_of(survey, each.name) for each in survey.questions],
+        "questions": [_protection_of(survey, each, way) for each in survey.questions],
         "way": way.way,
         "asked_each": {1: "one", 2: "two"}.get(way.questions_each, str(way.questions_each)),
-        "n_private": d,
+        "n_private": len(survey.private_questions),
         "epsilon": f"{survey.budget.epsilon:.3g}",
         "answer_epsilon": f"{way.epsilon:.3g}",
         "wave_epsilon": f"{survey.wave_epsilon:.3g}",
@@ -174,8 +172,8 @@ def values_of(survey: Survey) -> dict[str, Any]:
         "answer_factor": f"{math.exp(way.epsilon):.3g}",
         "sure": most_sure(survey.budget.epsilon),
         "answer_sure": most_sure(way.epsilon),
-        "several": several,
-        "changed": _changed(survey),
+        "several": survey.people.same and len(survey.waves) > 1,
+        "changed": _changed(survey, way),
         "public": survey.public,
         "on_devices": survey.people.on_devices,
         "has_id": survey.people.id is not None and not survey.people.on_devices,
@@ -183,11 +181,10 @@ def values_of(survey: Survey) -> dict[str, Any]:
     }
 
 
-def _changed(survey: Survey) -> dict[str, str] | None:
+def _changed(survey: Survey, way: Spending) -> dict[str, str] | None:
     """Return how sure somebody can become of people whose memoized answers change, once or in every wave."""
     if not survey.is_memoized:
         return None
-    way = spending(survey).spending
     once, always = (epsilon_of_changes(survey, way, n) for n in (1, len(survey.waves)))
     return {
         "once": f"{once:.3g}",
@@ -199,7 +196,7 @@ def _changed(survey: Survey) -> dict[str, str] | None:
 
 def protection_in_words(survey: Survey) -> list[str]:
     """Return how people are protected, in sentences for readers who are not statisticians."""
-    made = spending(survey)
+    way = spending(survey).spending
     where = (
         "Each device changed the answer at random, by published rules, before it sent it: nobody's true answer was "
         "collected."
@@ -212,14 +209,14 @@ def protection_in_words(survey: Survey) -> list[str]:
         f"How strong this is: somebody who thinks that two answers of a person are equally likely, and then sees all "
         f"that was kept of this person, can be at most {most_sure(survey.budget.epsilon)} sure of one of them.",
     ]
-    if (changed := _changed(survey)) is not None:
+    if (changed := _changed(survey, way)) is not None:
         sentences.append(
             "The same people answered in every wave. A person's answer was changed once for all waves, and this "
             "changed answer again in each wave. So more waves do not reveal more about somebody whose answer stays the "
             f"same. If a person's answer differed in one wave, one can be at most {changed['once_sure']} sure."
         )
-    if made.spending.way != "split":
-        drawn = {1: "one question was", 2: "two questions were"}[made.spending.questions_each]
+    if way.way != "split":
+        drawn = {1: "one question was", 2: "two questions were"}[way.questions_each]
         sentences.append(f"Nobody answered all questions: {drawn} drawn for each person at random.")
     openly = [each.text for each in survey.questions if not each.sensitive]
     if openly:
@@ -227,14 +224,12 @@ def protection_in_words(survey: Survey) -> list[str]:
     return sentences
 
 
-def _protection_of(survey: Survey, name: str) -> dict[str, Any]:
+def _protection_of(survey: Survey, question: SurveyQuestion, way: Spending) -> dict[str, Any]:
     """Return what the texts say of a question: how often the best guess is right, and the exact loss."""
-    question = survey.question(name)
     found: dict[str, Any] = {"text": question.text, "labels": question.labels, "sensitive": question.sensitive}
     if not question.sensitive:
         return found
-    way, theta = spending(survey).spending, np.array(question.shares)
-    times = len(survey.waves) if survey.people.same else 1
+    theta, times = np.array(question.shares), len(survey.waves) if survey.people.same else 1
     if survey.is_memoized:
         mechanism: Mechanism = all_waves(question, way, times)
     else:

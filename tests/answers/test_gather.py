@@ -20,6 +20,7 @@ import pytest
 import adobest_pp as ad
 from adobest_pp.answers import DamagedAnswers, Gathered
 from adobest_pp.answers.gather import pieces
+from adobest_pp.answers.gather.gather import read_with_columns
 from adobest_pp.answers.gather.tables import table_of
 from adobest_pp.answers.gather.tallies import counted
 from adobest_pp.likelihood.without_prior import check_fit
@@ -613,8 +614,30 @@ def test_a_damaged_store_is_refused(tmp_path):
 def test_a_csv_file_in_another_encoding_is_told(tmp_path, encoding):
     path = tmp_path / "a.csv"
     path.write_text("answer\n0\n1\n2\n", encoding=encoding)
-    match = r"got '.*a.csv' \(the names of its columns are not in UTF-8: save it as UTF-8\)"
+    match = r"got '.*a.csv' \(its text is not in UTF-8: save it as UTF-8\)"
     refused(tmp_path, match, path, ad.SRR(3, 1.0), error=DamagedAnswers)
+
+
+def test_a_damaged_file_that_is_read_with_public_columns_is_named(tmp_path):
+    rows = pa.table({"answer": np.arange(3000) % 3, "region": ["north", "south", "east"] * 1000})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    pa.feather.write_feather(rows, tmp_path / "a.arrow")
+    pa.csv.write_csv(rows, tmp_path / "a.csv")
+    for path in sorted(tmp_path.iterdir()):
+        found, public = read_with_columns(path, ["region", "answer", "region"], ad.SRR(3, 1.0))
+        assert len(found) == len(public["region"]) == len(public["answer"]) == 3000
+        content = bytearray(path.read_bytes())
+        content[100:300] = b"\xff" * 200
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"whole file, got '.*{path.name}' \(") as damaged:
+            read_with_columns(path, ["region"], ad.SRR(3, 1.0))
+        assert type(damaged.value) is ValueError
+
+
+def test_a_public_column_that_is_there_twice_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("answer,region,region\n0,north,south\n")
+    with pytest.raises(ValueError, match=r"'region' must be in the file .* once"):
+        read_with_columns(tmp_path / "a.csv", ["region"], ad.SRR(3, 1.0))
 
 
 def bombs():

@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from adobest_pp import RRRR, Collection, Responses, gather
+from adobest_pp import RRRR, SRR, Collection, Responses, SameQuestion, gather
 from adobest_pp._wording import CENTRAL
-from adobest_pp.answers.store import PublicColumns, read_content, read_public
+from adobest_pp.answers import store
+from adobest_pp.answers.gather.gather import read_with_columns
+from adobest_pp.answers.store import PublicColumns, read_collection, read_content
 from adobest_pp.collect import collect_csv, policies
 from adobest_pp.collect import people_file as people_module
 from adobest_pp.design import overview as candidates
@@ -135,14 +137,14 @@ def test_public_columns_are_kept_with_the_answers_and_with_those_who_gave_none(t
         {"row": [1, 3, 4], "region": ["N", "S", "N"], "age": ["30", "50", "60"]},
         {"row": [2, 5], "region": ["S", "N"], "age": ["40", "70"]},
     )
-    assert read_public(out) == expected
+    assert read_collection(out)[1] == expected
     assert len(Responses.read(out)) == 3
     # People who are added are kept once, those who are there are not kept again, and x is nowhere.
     path.write_text(path.read_text() + ";S;80\nquetzal;S;90\n")
     with collect_csv(path, "vote", 0.1, **options) as collection:
-        assert collection.public == read_public(out)
+        assert collection.public == read_collection(out)[1]
         assert (len(collection), collection.did_not_answer) == (4, 3)
-    found = read_public(out)
+    found = read_collection(out)[1]
     assert found.answered["row"] == [1, 3, 4, 7]
     assert found.silent["row"] == [2, 5, 6]
     stored = str(read_content(out).events)
@@ -514,3 +516,19 @@ def test_what_is_lost_would_be_counted(monkeypatch):
     monkeypatch.setattr(kills.random.Random, "random", lambda self: 0.9)  # there is no writing to wait for
     monkeypatch.setattr(kills.random.Random, "uniform", lambda self, low, high: 1.0)
     assert kills.kill_while_collecting(forked=1, commands=0).lost > 0
+
+
+def test_answers_and_public_columns_are_of_one_moment(tmp_path, monkeypatch):
+    """Answers come in while the file is read: nobody gets the region of somebody else, or none."""
+    path, whole = tmp_path / "answers.db", store.read_content
+    with Collection.create(path, policy=SameQuestion(SRR(2, epsilon=1.0))) as collection:
+
+        def read(path):
+            content = whole(path)
+            collection.record(1, public={"region": "south"})
+            return content
+
+        collection.record(0, public={"region": "north"})
+        monkeypatch.setattr(store, "read_content", read)
+        responses, public = read_with_columns(path, ["region"])
+        assert (responses.answers.tolist(), public["region"]) == ([0], ["north"])

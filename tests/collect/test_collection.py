@@ -121,6 +121,9 @@ def test_bad_input_changes_nothing(policy, path):
     for bad in (-1, 99, "a", foreign, 0.0):
         with refuses("question"):
             collection.record(good, bad)
+    for bad in (-1, "a", 0.5):
+        with refuses("person"):
+            collection.record(good, person=bad)
     assert len(collection) == 5
     assert read_content(path).events == before.events
     collection.close()

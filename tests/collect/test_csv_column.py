@@ -223,6 +223,8 @@ def test_capitals_and_words_for_no_answer_are_read_as_asked():
         as_categories(texts, "use", None, ignore_case=True)
     with refuses("missing"):
         as_categories(texts, "use", ["never", "daily"], missing="n/a")
+    with refuses("missing"):  # everybody with this answer would be left out unnoticed
+        as_categories(["never", "daily"], "use", ["never", "daily"], missing=[" never "])
 
 
 def test_without_categories_odd_spellings_are_no_categories_of_their_own():

@@ -1,6 +1,7 @@
 """The search for words that nobody has listed: rounds, prefixes, error rates and resuming."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -205,11 +206,34 @@ def test_a_folder_of_another_search_is_refused(tmp_path, short_rounds):
     path.write_text(json.dumps(search.settings | {"alphabet": "xyz"}))
     with refuses("folder"):
         WordSearch.open(tmp_path / "search")
-    path.write_text("{")
-    with refuses("folder"):
-        WordSearch.open(tmp_path / "search")
+    changes = [{"longest": "4"}, {"threshold": 2}, {"alphabet": [1]}, {"mechanism": None}, {"epsilon": "1"}]
+    bad = [json.dumps(search.settings | change) for change in changes]
+    without = {name: value for name, value in search.settings.items() if name != "threshold"}
+    for content in ("{", "3", "[]", "{}", json.dumps(without), *bad):
+        path.write_text(content)
+        with refuses("folder"):
+            WordSearch.open(tmp_path / "search")
     with refuses("folder"):
         WordSearch.open(tmp_path)
+
+
+def test_a_folder_causes_no_import(tmp_path, short_rounds, monkeypatch):
+    """The settings name a class: only a person who types its place may cause an import."""
+    (tmp_path / "own_words.py").write_text(
+        "from adobest_pp import SubsetSelection\nclass OwnSubsets(SubsetSelection): pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    search = created(folder=tmp_path / "search", longest=4)
+    search.close()
+    (tmp_path / "search" / "round-1.db").unlink()
+    settings = tmp_path / "search" / "search.json"
+    settings.write_text(json.dumps(search.settings | {"mechanism": "own_words:OwnSubsets"}))
+    with refuses("folder"):
+        WordSearch.open(tmp_path / "search")
+    assert "own_words" not in sys.modules
+    typed = created(folder=tmp_path / "typed", longest=4, mechanism="own_words:OwnSubsets")
+    typed.close()
+    WordSearch.open(tmp_path / "typed").close()
 
 
 @pytest.mark.parametrize(

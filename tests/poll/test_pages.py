@@ -185,6 +185,44 @@ def test_offline_and_back(browser, tmp_path, problems):
     assert ad.Responses.read(tmp_path / "poll.db").answers.tolist() == [waiting["answer"]]
 
 
+@pytest.mark.parametrize(
+    ("status", "text"), [(200, "<html>Sign in to this network</html>"), (200, "{}"), (429, "slow down"), (404, "gone")]
+)
+def test_a_reply_that_is_not_of_the_server_counts_nothing(browser, tmp_path, problems, status, text):
+    """The answer waits, is sent again as it was drawn, and the page says that it is counted only once it is."""
+    with served(tmp_path / "poll.db", PollQuestion("Which?", LABELS, 1.0)) as server:
+        page = phone(browser, server, problems)
+        page.route("**/answer", lambda route: route.fulfill(status=status, body=text))
+        choose(page, 1)
+        page.locator("#question-0 [role=status]", has_text="No connection").wait_for()
+        assert server.poll.counts == [0]
+        page.unroute("**/answer")
+        page.reload()
+        counted(page)
+        first, *others = [each["answer"] for each in posted(page, "/answer")]
+        assert others
+        assert others == [first] * len(others)
+        page.context.close()
+        wait_for(server, 1)
+        problems[:] = [each for each in problems if str(status) not in each]
+    assert ad.Responses.read(tmp_path / "poll.db").answers.tolist() == [first]
+
+
+def test_who_cannot_join_is_not_asked(browser, tmp_path, problems):
+    """An answer without a token would be drawn and sent for nothing, and drawn again after a reload."""
+    with served(tmp_path / "poll.db", PollQuestion("Which?", LABELS, 1.0)) as server:
+        page = browser.new_context(**PHONE).new_page()
+        page.route("**/join", lambda route: route.fulfill(status=507, body="This could not be kept: disk full."))
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        page.locator("#problem", has_text="could not be loaded").wait_for()
+        assert page.locator("input").count() == 0
+        page.unroute("**/join")
+        page.reload()
+        choose(page, 1)
+        counted(page)
+        page.context.close()
+
+
 def test_a_question_that_breaks_its_promise_is_not_answered(browser, tmp_path, problems):
     with served(tmp_path / "poll.db", PollQuestion("Which?", LABELS, 1.0)) as server:
         content = json.loads(server.poll.texts[0])

@@ -1,11 +1,13 @@
 """The files of a poll: an answer counts once a token, whatever happens between the desk and the collections."""
 
+import errno
 import sqlite3
 
 import numpy as np
 import pytest
 
 import adobest_pp as ad
+from adobest_pp import _files
 from adobest_pp.poll.polls import OpenPoll, PollQuestion, Refusal, create_poll
 from tests.poll.harness import COLORS
 from tests.refusals import refuses
@@ -117,6 +119,76 @@ def test_a_crash_on_the_way_loses_and_doubles_nothing(path, stage):
     assert sorted(ad.Responses.read(path).answers.tolist()) == [*range(10), 100]
 
 
+@pytest.mark.parametrize("arrived", [False, True])
+def test_a_full_disk_on_the_way_loses_and_mixes_nothing(path, monkeypatch, arrived):
+    """Answers that could not move wait: those to another question do not join them, and the next look moves both."""
+    create_poll(path, [COLORS, WIDE])
+    poll = OpenPoll(path)
+    take(poll, token_of(poll), 0, [2])
+
+    def fails(*given, **options):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(*((poll.desk, "end_leaving", fails) if arrived else (poll._collections[0], "record", fails)))
+        for _ in range(2):
+            with pytest.raises(OSError, match="No space left"):
+                drain(poll)
+            take(poll, token_of(poll), 1, 400)
+    assert drain(poll)
+    assert poll.counts == [1, 2]
+    poll.close()
+    assert ad.Responses.read(path).answers.tolist() == [[2]]
+    assert ad.Responses.read(path.with_name("poll-2.db")).answers.tolist() == [400, 400]
+
+
+def test_answers_that_wait_move_without_new_ones(path, monkeypatch):
+    create_poll(path, [WIDE])
+    poll = OpenPoll(path)
+    take(poll, token_of(poll), 0, 7)
+    with monkeypatch.context() as full:
+        full.setattr(poll._collections[0], "record", lambda *given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            drain(poll)
+    assert drain(poll)
+    assert poll.counts == [1]
+    poll.close()
+
+
+def test_a_full_disk_refuses_to_join_and_to_answer_in_a_sentence(path):
+    create_poll(path, [WIDE])
+    poll = OpenPoll(path)
+    token = token_of(poll)
+    poll.at_desk.submit(poll.desk._connection.execute, "PRAGMA query_only = ON").result()
+    for call in (lambda: token_of(poll), lambda: take(poll, token, 0, 1)):
+        with pytest.raises(Refusal, match="could not be kept") as refusal:
+            call()
+        assert refusal.value.status == 507
+    poll.at_desk.submit(poll.desk._connection.execute, "PRAGMA query_only = OFF").result()
+    assert poll.desk.joined == 1
+    take(poll, token, 0, 1)
+    poll.close()
+    assert ad.Responses.read(path).answers.tolist() == [1]
+
+
+@pytest.mark.parametrize("failing", ["poll-2.db", "poll.db-desk"])
+def test_a_poll_that_cannot_be_written_leaves_nothing(path, monkeypatch, failing):
+    """So the same command can be given again once there is room."""
+    install = _files.install
+
+    def full(descriptor, temporary, target, **options):
+        if target.name == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        install(descriptor, temporary, target, **options)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(_files, "install", full)
+        with pytest.raises(OSError, match="No space left"):
+            create_poll(path, [COLORS, WIDE])
+    assert list(path.parent.iterdir()) == []
+    create_poll(path, [COLORS, WIDE])
+
+
 def test_a_collection_that_others_changed_is_noticed(path):
     create_poll(path, [WIDE])
     poll = OpenPoll(path)
@@ -190,6 +262,7 @@ def test_designs_and_subsets_change_with_the_answers(path):
         ([PollQuestion("Q", ["a", "b"], people=0)], {}, "people must be"),
         ([PollQuestion("Q", ["a", "b"], mechanism="local-hashing")], {}, "mechanism must be one that browsers know"),
         ([PollQuestion("Q", ["a", "b"], mechanism="none")], {}, "mechanism must be one of"),
+        (["Which?"], {}, "questions must be 1 to 50 of PollQuestion"),
         ([COLORS], {"each_person": "some"}, "each_person must be 'all' or 'one'"),
     ],
 )

@@ -9,7 +9,8 @@ import pytest
 
 import adobest_pp as ad
 from adobest_pp.device import read_device
-from adobest_pp.poll.polls import PollQuestion
+from adobest_pp.poll.polls import PollQuestion, create_poll
+from adobest_pp.poll.server import serve_poll
 from tests.poll.harness import COLORS, answer, ask, join, served, wait_for
 
 PAGES = [
@@ -307,6 +308,28 @@ def test_the_command_prints_the_address_and_the_key_once(tmp_path, monkeypatch, 
     assert "█" in said  # the QR code
     app.poll.close()
     listening.close()
+
+
+@pytest.mark.parametrize(
+    "address", ["poll.example.org", "poll.example.org:8000/", "//host/", "ftp://host/", "https:///x", ""]
+)
+def test_an_address_that_browsers_cannot_open_is_refused(tmp_path, address):
+    """Otherwise the server would start, and refuse everybody who comes by it."""
+    create_poll(tmp_path / "poll.db", [COLORS])
+    with pytest.raises(ValueError, match="address must be one such as"):
+        serve_poll(tmp_path / "poll.db", address=address)
+
+
+def test_answers_go_on_moving_after_an_error_that_nobody_foresaw(tmp_path, monkeypatch, capfd):
+    with served(tmp_path / "poll.db", COLORS) as server:
+        monkeypatch.setattr("adobest_pp.poll.server.PERIOD", 0.01)
+        drain, problems = server.poll.drain, [KeyError("first"), TypeError("second")]
+        monkeypatch.setattr(
+            server.poll, "drain", lambda: (_ for _ in ()).throw(problems.pop()) if problems else drain()
+        )
+        assert answer(server, join(server)["token"], [1]).status == 200
+        wait_for(server, 1)
+    assert capfd.readouterr().err.count("adobest: ") == 2
 
 
 def test_public_columns_come_with_the_answer(tmp_path):

@@ -169,6 +169,22 @@ def test_bad_files_are_refused_in_one_sentence_before_anybody_is_asked(survey, t
     assert not (tmp_path / "survey-answers").exists()
 
 
+def test_one_wave_is_collected_at_a_time(survey, tmp_path, monkeypatch):
+    """Two at once would each see the budget before the other, and each draw permanent answers of the same people."""
+    path, _ = file_of_people(tmp_path)
+    whole = module.ask_in_turn
+
+    def begins_another(*given):
+        with pytest.raises(ValueError, match="no other program collects now"):
+            collect_wave(survey, path, "2027", progressbar=False)
+        return whole(*given)
+
+    monkeypatch.setattr(module, "ask_in_turn", begins_another)
+    collect_wave(survey, path, "2026", progressbar=False)
+    assert not file_of(survey, "2027", "cannabis").parent.exists()
+    assert not list(tmp_path.glob("*-lock"))
+
+
 def test_other_people_under_the_same_ids_and_people_who_answered_before_are_refused(survey, tmp_path):
     path, _ = file_of_people(tmp_path)
     collect_wave(survey, path, "2026", progressbar=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,17 @@ from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief, check_labels, number_among
 from adobest_pp.answers.concat import equal_files, log_orders, refuse_copy
 from adobest_pp.answers.gather.gathered import FileCounts, Gathered, StoreWriter, notes_of
-from adobest_pp.answers.gather.pieces import FORMATS, Piece, PieceResult, SplitFile, batches, read_piece, split_file
+from adobest_pp.answers.gather.pieces import (
+    FORMATS,
+    Piece,
+    PieceResult,
+    SplitFile,
+    Unreadable,
+    batches,
+    read_piece,
+    reading,
+    split_file,
+)
 from adobest_pp.answers.gather.tables import SUBSET, Described, described
 from adobest_pp.answers.gather.tallies import TableFormat, Tally, add_up, collapses, empty_tally, in_order
 from adobest_pp.answers.responses import Responses, check_mechanism
@@ -232,7 +242,6 @@ def _take(file: _File, result: PieceResult, writer: StoreWriter | None) -> None:
 
 # Who reads the pieces: the cores of this machine, or the workers of a Dask cluster.
 
-
 # Pieces that wait for each core.
 _PER_CORE = 2
 
@@ -419,13 +428,16 @@ def read_with_columns(
     The path is that of a collection, or of a Parquet, Arrow or CSV file, for which the other parameters are those of
     `gather`.
     """
-    from adobest_pp.answers.store import is_collection, read_public
+    from adobest_pp.answers.store import is_collection, read_collection
 
     name = os.fspath(check_path(path))
     if not is_table(path):
-        answered = read_public(path).answered if names and is_collection(check_path(path)) else {}
-        _check_public(names, list(answered), name)
-        return Responses.read(path), {each: answered[each] for each in names}
+        if not is_collection(path):
+            _check_public(names, [], name)
+            return Responses.read(path), {}
+        responses, kept = read_collection(path)
+        _check_public(names, list(kept.answered), name)
+        return responses, {each: kept.answered[each] for each in names}
     given = _files_of(path)
     if len(given) > 1:
         raise ValueError(f"path must name one file if public columns are read beside its answers, got {len(given)}")
@@ -433,28 +445,33 @@ def read_with_columns(
     file = _File(found, form, split_file(0, found, form))
     known, has_labels = _described_by([file], mechanism, categories)
     how = _table_format(file, known, _columns_of(known.mechanism, column), has_labels)
-    flaws = [read_piece((each, how)) for each in file.split.pieces if each.format == "checksum"]
-    if file.damaged or file.split.schema is None or any(each.damaged for each in flaws):
-        raise ValueError(f"path must name a whole file, got {name!r}, which is damaged")
+    checksums = [each for each in file.split.pieces if each.format == "checksum"]
+    flaws = [file.damaged, *(read_piece((each, how)).damaged for each in checksums)]
+    if (flaw := next(filter(None, flaws), None)) is not None or file.split.schema is None:
+        raise ValueError(f"path must name a whole file, got {name!r} ({flaw})")
     _check_public(names, file.split.schema.names, name)
     answers, subsets, public = [], [], {each: list[Any]() for each in names}
-    for piece in (each for each in file.split.pieces if each.format != "checksum"):
-        for batch in batches(piece, how._replace(public=tuple(names))):
-            some, masks, there = in_order(batch, how)
-            answers.append(some)
-            subsets += [] if masks is None else [masks]
-            for each in names:
-                public[each] += [value for value, is_ in zip(batch.column(each).to_pylist(), there, strict=True) if is_]
+    try:
+        with reading():
+            for piece in file.split.pieces[len(checksums) :]:
+                for batch in batches(piece, how._replace(public=tuple(names))):
+                    some, masks, there = in_order(batch, how)
+                    answers.append(some)
+                    subsets += [] if masks is None else [masks]
+                    for each in public:
+                        public[each] += list(compress(batch.column(each).to_pylist(), there))
+    except Unreadable as reason:
+        raise ValueError(f"path must name a whole file, got {name!r} ({reason})") from None
     if not answers:
         raise ValueError(f"path must name answers of at least one person, got none in {name!r}")
     masks = np.concatenate(subsets) if subsets else None
     return Responses.from_arrays(known.mechanism, np.concatenate(answers), masks, None, known.categories), public
 
 
-def _check_public(names: Sequence[str], there: Sequence[str], path: str) -> None:
+def _check_public(names: Sequence[str], there: list[str], path: str) -> None:
     for each in names:
-        if each not in there:
-            raise ValueError(f"the column {each!r} must be in the file {path!r}, got {brief(list(there))}")
+        if there.count(each) != 1:
+            raise ValueError(f"the column {each!r} must be in the file {path!r} once, got {brief(there)}")
 
 
 def read_answers(

@@ -162,7 +162,6 @@ def _in_order(pieces: list[NDArray[np.uint8]], depth: int, width: int) -> Iterat
 
 # The answers of many files, with what is needed to interpret them.
 
-
 SCHEMA, SCHEMA_VERSION = "adobest_pp.gathered", 1
 
 

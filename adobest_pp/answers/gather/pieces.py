@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from adobest_pp._files import start_digest
@@ -24,7 +25,7 @@ _ROWS, _BATCHES = 1 << 22, 64
 # The most bytes of a value, beside one for each category, and of what Parquet adds to the values.
 _TEXT, _SPARE = 4 * MAX_LABEL, 1 << 20
 TOO_LARGE = "its values take more memory than answers do, or than there is"
-NO_TEXT = "the names of its columns are not in UTF-8: save it as UTF-8"
+NO_TEXT = "its text is not in UTF-8: save it as UTF-8"
 
 
 class Piece(NamedTuple):
@@ -57,27 +58,48 @@ class PieceResult(NamedTuple):
     refused: str | None = None
 
 
-def split_file(file: int, path: str, form: str) -> SplitFile:
-    """Return the pieces of a file."""
+class Unreadable(Exception):
+    """A file, or a piece of it, cannot be read. The text says why."""
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Raise `Unreadable` for what Arrow, Python and the system raise about a damaged file."""
     import pyarrow as pa
 
     try:
-        if form == "parquet":
-            split = _split_parquet(file, path)
-        elif form == "csv":
-            split = SplitFile([Piece(file, path, form, 0, 0)], csv_schema(path))
-        else:
-            with pa.memory_map(path) as source:
-                opened = _open_arrow(source)
-                n = getattr(opened, "num_record_batches", 1)  # a stream does not know, and is one piece
-                starts = range(0, n, _BATCHES)
-                split = SplitFile([Piece(file, path, form, i, min(i + _BATCHES, n)) for i in starts], opened.schema)
+        yield
+    except MemoryError:  # also of Arrow
+        raise Unreadable(TOO_LARGE) from None
     except UnicodeDecodeError:
-        return SplitFile([], None, NO_TEXT)
+        raise Unreadable(NO_TEXT) from None
     except (pa.ArrowException, OSError) as problem:
-        return SplitFile([], None, visible(problem)[:200])
+        raise Unreadable(visible(problem)[:200]) from None
+
+
+def split_file(file: int, path: str, form: str) -> SplitFile:
+    """Return the pieces of a file."""
+    try:
+        with reading():
+            split = _split(file, path, form)
+    except Unreadable as reason:
+        return SplitFile([], None, str(reason))
     has_nul = split.schema is not None and any("\0" in name for name in split.schema.names)
     return SplitFile([], None, NO_TEXT) if has_nul else split
+
+
+def _split(file: int, path: str, form: str) -> SplitFile:
+    import pyarrow as pa
+
+    if form == "parquet":
+        return _split_parquet(file, path)
+    if form == "csv":
+        return SplitFile([Piece(file, path, form, 0, 0)], csv_schema(path))
+    with pa.memory_map(path) as source:
+        opened = _open_arrow(source)
+        n = getattr(opened, "num_record_batches", 1)  # a stream does not know, and is one piece
+        pieces = [Piece(file, path, form, i, min(i + _BATCHES, n)) for i in range(0, n, _BATCHES)]
+        return SplitFile(pieces, opened.schema)
 
 
 def _split_parquet(file: int, path: str) -> SplitFile:
@@ -102,21 +124,18 @@ def _split_parquet(file: int, path: str) -> SplitFile:
 
 def read_piece(task: tuple[Piece, TableFormat]) -> PieceResult:
     """Return the counted answers of a piece. Never raise an error because of the content of the file."""
-    import pyarrow as pa
-
     piece, table_format = task
     tallies, empty = [], 0
     try:
-        if piece.format == "checksum":
-            return PieceResult(None, damaged=_data_flaw(piece.path))
-        for batch in batches(piece, table_format):
-            tally, n_empty = counted(batch, table_format)
-            tallies.append(tally)
-            empty += n_empty
-    except MemoryError:  # also of Arrow
-        return PieceResult(None, damaged=TOO_LARGE)
-    except (pa.ArrowException, OSError) as problem:
-        return PieceResult(None, damaged=visible(problem)[:200])
+        with reading():
+            if piece.format == "checksum":
+                return PieceResult(None, damaged=_data_flaw(piece.path))
+            for batch in batches(piece, table_format):
+                tally, n_empty = counted(batch, table_format)
+                tallies.append(tally)
+                empty += n_empty
+    except Unreadable as reason:
+        return PieceResult(None, damaged=str(reason))
     except ValueError as problem:
         return PieceResult(None, refused=str(problem))
     if not tallies:
@@ -188,7 +207,6 @@ def _open_arrow(source: Any) -> Any:
 # digests: of all bytes before the footer, and of the footer with zeros in place of this second digest. Another key says
 # that the first must be there. Neither belongs to the table: a program that rewrites the table drops both, and its file
 # is read without a check.
-
 
 _KEY, _SAYS = b"adobest_pp.sha256", b"adobest_pp.checksum"
 _ZEROS = b"0" * 64

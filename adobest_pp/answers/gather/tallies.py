@@ -40,7 +40,7 @@ class TableFormat(NamedTuple):
     @property
     def read(self) -> list[str]:
         """All columns that are read."""
-        return [*self.needed, *self.public]
+        return list(dict.fromkeys([*self.needed, *self.public]))
 
     @property
     def needed(self) -> list[str]:

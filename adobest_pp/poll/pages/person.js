@@ -5,6 +5,7 @@ import { readQuestion } from "./adobest.js";
 const $ = (id) => document.getElementById(id);
 const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 const RETRY = 3000;
+const REFUSALS = [400, 403, 410, 413, 415]; // of an answer, by the server
 
 let texts = {};
 let poll = null;
@@ -52,7 +53,9 @@ async function load(path) {
 async function join() {
   if (shelf.get("token") !== null || !poll.open) return;
   const response = await post("join", {});
-  if (!response.ok) return;
+  if (response.status === 410) poll.open = false; // it was closed a moment ago
+  if (!poll.open) return;
+  if (!response.ok) throw new Error(await response.text()); // without a token nothing may be drawn: it would be refused
   const { token, question } = await response.json();
   if (shelf.get("token") !== null) return; // another tab was faster
   shelf.set("token", token);
@@ -64,13 +67,15 @@ async function deliver(index) {
   const waiting = shelf.get(`waiting:${index}`);
   if (waiting === null) return;
   const response = await post("answer", { token: shelf.get("token"), ...JSON.parse(waiting) }).catch(() => null);
-  if (response === null || response.status >= 500) {
+  const isCounted = response?.status === 409 || (response?.ok && (await response.json().catch(() => null))?.counted === true);
+  // Whatever is not from the poll's server, such as the page of a wireless network or a proxy, is as good as no reply.
+  if (!isCounted && !REFUSALS.includes(response?.status)) {
     status(index, texts.waiting);
     setTimeout(() => deliver(index), RETRY);
     return;
   }
   shelf.remove(`waiting:${index}`);
-  if (response.ok || response.status === 409) {
+  if (isCounted) {
     shelf.set(`done:${index}`, "yes");
   } else if (response.status === 410) {
     poll.open = false;

@@ -15,26 +15,22 @@ const hands = new Map(); // by question: what a show of hands gave
 
 // Requests
 
-function request(path, options = {}) {
-  return fetch(path, { cache: "no-store", ...options, headers: { Authorization: `Bearer ${key}`, ...options.headers } });
+/** Return the reply to a request, or throw what the server says of one that it refuses. */
+async function request(path, options = {}) {
+  const response = await fetch(path, { cache: "no-store", ...options, headers: { Authorization: `Bearer ${key}`, ...options.headers } });
+  if (response.ok) return response;
+  throw Object.assign(new Error((await response.text()).slice(0, 300)), { status: response.status });
 }
 
 async function ask(path, body) {
   const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
-  const response = await request(path, options);
-  if (!response.ok) throw new Error((await response.text()).slice(0, 300));
-  return response.json();
+  return (await request(path, options)).json();
 }
 
 async function listen() {
   for (;;) {
     try {
       const response = await request("projector/events");
-      if (!response.ok) {
-        const text = (await response.text()).slice(0, 300);
-        if (response.status < 500) return tell(text);
-        throw new Error(text);
-      }
       tell("");
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let text = "";
@@ -48,7 +44,8 @@ async function listen() {
           if (data) draw(JSON.parse(data));
         }
       }
-    } catch {
+    } catch (problem) {
+      if (problem.status < 500) return tell(problem.message);
       tell("No connection to the server; trying again.");
     }
     await new Promise((wake) => setTimeout(wake, 1000));
@@ -60,6 +57,12 @@ function tell(text) {
 }
 
 // Drawing
+
+function element(name, properties, ...children) {
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
+}
 
 function svg(name, attributes = {}, text) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -102,7 +105,7 @@ function draw(next) {
 }
 
 function tab(question, i) {
-  const button = Object.assign(document.createElement("button"), { type: "button", textContent: `${i + 1}. ${question.text}` });
+  const button = element("button", { type: "button" }, `${i + 1}. ${question.text}`);
   button.addEventListener("click", () => { turnTo(i); draw(state); });
   return button;
 }
@@ -119,7 +122,7 @@ function drawStep() {
   if (!state.steps) return;
   const now = state.steps[step];
   $("plan-title").textContent = `${step + 1} of ${state.steps.length}: ${now.title} (${now.minutes} minutes)`;
-  $("say").replaceChildren(...now.say.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+  $("say").replaceChildren(...now.say.map((text) => element("li", {}, text)));
   $("lesson").textContent = now.lesson ? `Afterwards, lesson ${now.lesson.number}: “${now.lesson.title}” (adobest teach ${now.lesson.number})` : "";
   for (const section of document.querySelectorAll("main > section")) section.hidden = !now.show.includes(section.id);
   $("back").disabled = step === 0;
@@ -136,14 +139,12 @@ function drawHands(question) {
   const form = $("counted");
   if (!form.firstChild) {
     question.categories.forEach((name) => {
-      const label = document.createElement("label");
-      const input = Object.assign(document.createElement("input"), { type: "number", min: 0, step: 1, inputMode: "numeric" });
+      const input = element("input", { type: "number", min: 0, step: 1, inputMode: "numeric" });
       input.addEventListener("input", () => {
         hands.set(shown, [...form.querySelectorAll("input")].map((each) => Math.max(0, Math.floor(Number(each.value) || 0))));
         drawQuestion(state.questions[shown]);
       });
-      label.append(name, input);
-      form.append(label);
+      form.append(element("label", {}, name, input));
     });
   }
   const shares = handShares(), estimate = question.estimate;
@@ -256,26 +257,15 @@ function drawCurve(parent, history) {
 async function pick() {
   const question = state.questions[shown];
   const found = await ask(`projector/guess?question=${shown}`);
-  const sent = document.createElement("p");
-  sent.textContent = `Somebody sent: ${found.answer.join(", ")}. Nobody here knows who.`;
-  const table = document.createElement("table");
-  table.createTHead().append(row("th", ["option", "before", "after"]));
-  const body = table.createTBody();
-  question.categories.forEach((name, i) => body.append(row("td", [name, percent(found.before[i], 0), percent(found.after[i], 0)])));
-  const best = document.createElement("p");
-  best.textContent = `The best guess is “${found.best}”. It is right with probability ${percent(found.right, 0)}. ` +
+  const row = (kind, cells) => element("tr", {}, ...cells.map((cell) => element(kind, {}, cell)));
+  const rows = question.categories.map((name, i) => row("td", [name, percent(found.before[i], 0), percent(found.after[i], 0)]));
+  const best = `The best guess is “${found.best}”. It is right with probability ${percent(found.right, 0)}. ` +
     `The answer changed the odds between two categories by a factor of at most ${found.largest_factor.toFixed(2)}; ε = ${question.epsilon} allows ${found.allowed_factor.toFixed(2)}.`;
-  $("picked").replaceChildren(sent, table, best);
-}
-
-function row(kind, cells) {
-  const line = document.createElement("tr");
-  for (const cell of cells) {
-    const node = document.createElement(kind);
-    node.textContent = cell;
-    line.append(node);
-  }
-  return line;
+  $("picked").replaceChildren(
+    element("p", {}, `Somebody sent: ${found.answer.join(", ")}. Nobody here knows who.`),
+    element("table", {}, element("thead", {}, row("th", ["option", "before", "after"])), element("tbody", {}, ...rows)),
+    element("p", {}, best),
+  );
 }
 
 const chosenEpsilon = () => Number((2 ** Number($("epsilon").value)).toPrecision(2));
@@ -290,10 +280,7 @@ async function replay() {
 async function download(format) {
   tell(format === "html" ? "Writing the report: this takes a minute or two." : "");
   const response = await request(`projector/export?question=${shown}&format=${format}`);
-  if (!response.ok) throw new Error((await response.text()).slice(0, 300));
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(await response.blob());
-  link.download = `question-${shown + 1}.${format}`;
+  const link = element("a", { href: URL.createObjectURL(await response.blob()), download: `question-${shown + 1}.${format}` });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   tell("");
