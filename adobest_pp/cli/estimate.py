@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
-from adobest_pp._wording import UP_TO
+from adobest_pp._wording import UP_TO, percent
 from adobest_pp.answers.gather.gather import read_answers, read_with_columns
 from adobest_pp.cli.tables import (
     HINT,
@@ -145,7 +145,7 @@ def print_estimate(table: "xr.Dataset", file: str) -> None:
     everybody = table.sel(group=EVERYBODY)
     columns = ("category", "share", "interval", "in_words")
     rows = [
-        [label, f"{100 * share:.1f} %", interval, words]
+        [label, percent(share), interval, words]
         for label, share, interval, words in zip(*(everybody[name].values for name in columns), strict=True)
     ]
     people, epsilon = int(table.attrs["n_responses"]), float(table.attrs["epsilon"])
@@ -171,7 +171,7 @@ def print_estimate(table: "xr.Dataset", file: str) -> None:
         one = table.sel(group=name)
         for i, label in enumerate(one["category"].values.tolist()):
             first = [name, f"{int(one['people']):,}"] if i == 0 else ["", ""]
-            rows.append([*first, label, f"{100 * float(one['share'][i]):.1f} %", one["interval"].values[i]])
+            rows.append([*first, label, percent(one["share"][i]), one["interval"].values[i]])
     left_out = json.loads(table.attrs["left_out"])
     sentences = [POOLED]
     if left_out:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adobest_pp._wording import CENTRAL, budget_in_words
+from adobest_pp._wording import CENTRAL, budget_in_words, percent
 from adobest_pp.cli.poll import Address, Host, Port
 from adobest_pp.cli.study import telling_how_to_resume
 
@@ -249,7 +249,7 @@ def estimate(
     table = result.estimates[result.estimates["column"] == ""]
     for name in table["question"].unique():
         rows = [
-            [row["wave"], row["category"], f"{100 * row['share']:.1f} %", row["interval"], row["in_words"]]
+            [row["wave"], row["category"], percent(row["share"]), row["interval"], row["in_words"]]
             for row in table[table["question"] == name].to_dict("records")
         ]
         headings = ["wave", "category", "share", "95 % interval", "in words"]

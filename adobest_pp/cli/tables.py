@@ -18,6 +18,7 @@ from adobest_pp._wording import (
     CENTRAL,
     UP_TO,
     intervals_in_words,
+    percent,
     prior_in_words,
     sampler_in_words,
     verdict_cells,
@@ -288,7 +289,7 @@ def print_collection(
     epsilon = collection.responses.mechanism.epsilon
     columns = (estimate[name].values for name in ("category", "mean", "privacy"))
     rows = [
-        [label, f"{100 * mean:.1f} %", interval, f"{100 * privacy:.0f} %"]
+        [label, percent(mean), interval, f"{100 * privacy:.0f} %"]
         for label, mean, privacy, interval in zip(*columns, intervals_in_words(estimate), strict=True)
     ]
     sampler = sampler_in_words(estimate.attrs["sampler"])

@@ -23,6 +23,7 @@ from adobest_pp._wording import (
     fault_in_words,
     interval_in_words,
     intervals_in_words,
+    percent,
     prior_in_words,
     range_in_words,
     sampler_in_words,
@@ -313,20 +314,20 @@ def _estimate_rows(findings: Findings, listed: list[str]) -> list[list[str]]:
         rows = [[*row, rank, belongs] for row, rank, belongs in zip(rows, *_ranks(many), strict=True)]
         left = estimate.sizes["category"] - len(labels)
         interval = interval_in_words(many["rest_lower"].item(), many["rest_upper"].item())
-        rows.append([f"the {left:,} others together", _percent(many["rest"].item()), interval, "", "", ""])
+        rows.append([f"the {left:,} others together", percent(many["rest"].item()), interval, "", "", ""])
     if truth is None:
         return rows
     known = dict(zip(estimate["category"].values.tolist(), truth.tolist(), strict=True))
     shares = [known[label] for label in labels]
     shares += [1 - sum(shares)] if many is not None else []
-    return [[*row, _percent(share)] for row, share in zip(rows, shares, strict=True)]
+    return [[*row, percent(share)] for row, share in zip(rows, shares, strict=True)]
 
 
 def _share_rows(table: xr.Dataset) -> list[list[str]]:
     """Return label, mean and interval of each row of a table by category or group."""
     (dim,) = table["mean"].dims
     columns = (table[dim].values, table["mean"].values, intervals_in_words(table))
-    return [[str(label), _percent(mean), interval] for label, mean, interval in zip(*columns, strict=True)]
+    return [[str(label), percent(mean), interval] for label, mean, interval in zip(*columns, strict=True)]
 
 
 def _ranks(many: xr.Dataset) -> tuple[list[str], list[str]]:
@@ -336,10 +337,6 @@ def _ranks(many: xr.Dataset) -> tuple[list[str], list[str]]:
         return ["–"] * len(chances), chances
     ends = zip(many["rank_lower"].values.tolist(), many["rank_upper"].values.tolist(), strict=True)
     return [f"{low:,}" if low == high else f"{low:,} – {high:,}" for low, high in ends], chances
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 def _causes(findings: Findings) -> dict[str, list[list[str]]]:
@@ -548,7 +545,7 @@ def _leader(findings: Findings) -> str:
     claim = "has the largest share" if leads > CLEARLY else "has the largest estimate, but another may be larger"
     chance = f"{leads:.3f}" if leads < 0.9995 else "more than 0.999"
     return (
-        f"“{estimate['category'].values[first]}” {claim}: {100 * mean:.1f} % (95 % interval: "
+        f"“{estimate['category'].values[first]}” {claim}: {percent(mean)} (95 % interval: "
         f"{range_in_words(low, high)}). The posterior probability that no other is larger is {chance}."
     )
 

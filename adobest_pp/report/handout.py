@@ -14,7 +14,7 @@ from adobest_pp import __version__
 from adobest_pp._checks import check_path
 from adobest_pp._files import check_target, replacing
 from adobest_pp._text import brief, csv_cell, render
-from adobest_pp._wording import most_sure
+from adobest_pp._wording import most_sure, percent
 from adobest_pp.diagnostics.grading import plain
 from adobest_pp.estimates.estimate import EVERYBODY
 from adobest_pp.likelihood.without_prior import misfit_in_words
@@ -211,11 +211,6 @@ def _columns(table: xr.Dataset) -> list[str]:
 def _row(table: xr.Dataset, i: int) -> list[str]:
     one = table.isel(category=i)
     return [str(one["category"].item()), percent(one["share"]), str(one["interval"].item()), one["in_words"].item()]
-
-
-def percent(share: Any) -> str:
-    """Return a share as all pages show it."""
-    return f"{100 * float(share):.1f} %"
 
 
 def _in_short(everybody: xr.Dataset) -> str:
