@@ -226,12 +226,23 @@ def intervals_in_words(estimate: "xr.Dataset") -> list[str]:
     return [interval_in_words(low, high, may_be_empty=is_) for (low, high), is_ in zip(ends, empty, strict=True)]
 
 
+def percent(share: Any) -> str:
+    """Return a share as all tables and pages show it: ``12.1 %``, or ``0.012 %`` where one decimal would show zero."""
+    return f"{_digits(share)} %"
+
+
+def _digits(share: Any) -> str:
+    value = 100 * float(share)
+    decimals = 1 - math.floor(math.log10(value)) if 1e-5 <= value < 0.05 else 1
+    return f"{value:.{decimals}f}"
+
+
 def interval_in_words(lower: float, upper: float, *, may_be_empty: bool = False) -> str:
     """Return an interval as a table shows it: ``12.1 – 15.0 %``, ``below 1.3 %`` or ``at least 97.2 %``.
 
     An interval that begins at zero is ``up to 1.3 %`` if the category may be empty; see `intervals_in_words`.
     """
-    low, high = (f"{100 * end:.1f}" for end in (lower, upper))
+    low, high = _digits(lower), _digits(upper)
     if lower <= 0 < 1 <= upper:
         return "0 – 100 %"
     if lower <= 0:

@@ -9,6 +9,7 @@ from adobest_pp._wording import (
     fault_in_words,
     interval_in_words,
     intervals_in_words,
+    percent,
     prior_in_words,
     range_in_words,
     verdict_in_words,
@@ -75,11 +76,28 @@ def test_priors_in_words():
 
 
 @pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0.121, "12.1 %"),
+        (0.0005, "0.1 %"),
+        (0.000499, "0.050 %"),
+        (0.0000123, "0.0012 %"),
+        (1e-9, "0.0 %"),
+        (0, "0.0 %"),
+    ],
+)
+def test_a_small_share_is_not_shown_as_zero(share, words):
+    assert percent(share) == words
+
+
+@pytest.mark.parametrize(
     ("lower", "upper", "words", "sentence"),
     [
         (0.121, 0.15, "12.1 – 15.0 %", "12.1 % to 15.0 %"),
         (0.0, 0.013, "below 1.3 %", "below 1.3 %"),
         (0.0, 0.0001, "below 0.1 %", "below 0.1 %"),
+        (0.0001, 0.00049, "0.010 – 0.049 %", "0.010 % to 0.049 %"),
+        (0.00004, 0.0031, "0.0040 – 0.3 %", "0.0040 % to 0.3 %"),
         (0.972, 1.0, "at least 97.2 %", "at least 97.2 %"),
         (0.9999, 1.0, "above 99.9 %", "above 99.9 %"),
         (0.0, 1.0, "0 – 100 %", "0 % to 100 %"),

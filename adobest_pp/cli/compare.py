@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from adobest_pp._checks import check_integer, check_positive
+from adobest_pp._checks import check_count, check_integer, check_positive
 from adobest_pp._progress import SlowProgress
 from adobest_pp.answers.gather.gather import is_table
 from adobest_pp.cli.tables import (
@@ -28,7 +28,7 @@ from adobest_pp.diagnostics.draws import FEWEST_DRAWS
 from adobest_pp.intervals import check_threshold
 from adobest_pp.mechanisms import Mechanism, build_mechanism, find_mechanism
 from adobest_pp.report.findings import Poll, grade_samplers, n_stages, poll_of_people, poll_of_responses, simulated_poll
-from adobest_pp.report.folder import REPORT, conclusions, summary, write_report
+from adobest_pp.report.folder import FILES, conclusions, summary, write_report
 from adobest_pp.samplers.registry import resolve
 from adobest_pp.samplers.sampling import fresh_seed
 
@@ -54,6 +54,8 @@ class Request:
         """Raise ValueError if options contradict each other."""
         if self.question is not None and not self.question.isprintable():
             raise ValueError(f"--question must be one line of printable text, got {self.question!r}")
+        if self.people is not None:
+            check_count(self.people, "--people")
         if sum(option is not None for option in (self.people, self.data, self.responses)) > 1:
             raise ValueError("--people, --data and --responses must not be given together: choose one of them")
         if self.ask_again and self.data is None:
@@ -153,7 +155,7 @@ def run(
     if asked["threshold"] is not None:
         check_threshold(asked["threshold"], "--above")
     _check_writable(out)
-    check_no_report(out, REPORT, overwrite)
+    check_no_report(out, FILES, overwrite)
     chosen = fresh_seed() if seed is None else seed
     show = not (quiet or as_json)
     kept = out / "responses.db"
@@ -161,10 +163,13 @@ def run(
     stages = n_stages(poll, prior)
     alone = stages == 1  # the only sampler has a bar of its own
     with SlowProgress(stages, "comparing", show and not alone) as progress:
-        on_stage = partial(progress.advance, 1)
+        begun = count()  # a stage is done when the next one begins
+        on_stage = lambda stage: progress.advance(min(next(begun), 1), stage)  # noqa: E731
         findings = grade_samplers(poll, prior, draws, chosen, on_stage, show and alone, **asked)
-    with SlowProgress(1, "writing the report", show):
+        progress.advance(1)
+    with SlowProgress(1, "writing the report", show) as progress:
         written = write_report(findings, out, overwrite) + ([] if request.data is None else [kept])
+        progress.advance(1)
     if as_json:
         print(json.dumps(summary(findings) | {"files": [str(path) for path in written]}, indent=2))  # noqa: T201
     elif not quiet:

@@ -1,18 +1,17 @@
 """The command `adobest estimate`: from a file of randomized answers to a table, and to a folder to pass on."""
 
-import csv
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
-from adobest_pp._wording import UP_TO
+from adobest_pp._wording import UP_TO, percent
 from adobest_pp.answers.gather.gather import read_answers, read_with_columns
-from adobest_pp.answers.gather.tables import csv_encoding, csv_separator
 from adobest_pp.cli.tables import (
     HINT,
     check_no_report,
+    csv_rows,
     labels_in,
     largest,
     make_known,
@@ -47,11 +46,11 @@ def run(
     as_json: bool,
 ) -> None:
     """Estimate, print the table or JSON, and write the folder."""
-    from adobest_pp.report.handout import REPORT, write_estimate
+    from adobest_pp.report.handout import REPORT, TABLES, write_estimate
     from adobest_pp.report.handout import as_json as json_of
 
     if out is not None:
-        check_no_report(out, REPORT, overwrite)
+        check_no_report(out, (REPORT, *TABLES), overwrite)
     table = table_of(file, groups, weights, margins, described, seed, progressbar=not as_json)
     questions = {"A private question" if question is None else question: table}
     written = []
@@ -92,7 +91,7 @@ def table_of(
     if labels is not None:
         mechanism = build_mechanism(described["mechanism"], n_categories=len(labels), epsilon=described["epsilon"])
     how = {"mechanism": mechanism, "categories": labels, "column": described["column"]}
-    with naming_responses(file, HINT), SlowProgress(2, "estimating", progressbar) as progress:
+    with naming_responses(file, HINT, "FILE"), SlowProgress(2, "estimating", progressbar) as progress:
         if not groups and weights is None:
             found = estimate(read_answers(file, **how, progressbar=False), random_seed=seed)
             progress.advance(2)
@@ -122,17 +121,10 @@ def _numbers(values: list[Any], name: str) -> list[float]:
 
 def read_margins(path: Path, groups: list[str]) -> dict[str, dict[str, float]]:
     """Return the shares of groups in the population, by column and label, from a CSV file."""
-    allowed = "a CSV file with the columns group, share, and column if there are several --group"
-    if not path.is_file():
-        raise FileNotFoundError(f"--margins must name {allowed}, got {str(path)!r}, which is not a file")
-    encoding = "utf-8-sig" if csv_encoding(path) == "utf8" else "utf-16"
-    with path.open(encoding=encoding, newline="") as handle:
-        rows = list(csv.DictReader(handle, delimiter=csv_separator(path, ("group", "share"))))
-    needed = {"group", "share"} | ({"column"} if len(groups) > 1 else set())
-    if not rows or not needed <= set(rows[0]):
-        raise ValueError(f"--margins must name {allowed}, got {brief(list(rows[0]) if rows else [])} in {str(path)!r}")
+    allowed = "--margins must name a CSV file with the columns group, share, and column if there are several --group"
+    columns = ("group", "share") if len(groups) == 1 else ("group", "share", "column")
     margins: dict[str, dict[str, float]] = {}
-    for i, row in enumerate(rows):
+    for i, row in enumerate(csv_rows(path, columns, allowed)):
         column = row.get("column") or groups[0]
         try:
             share = float(row["share"].strip().replace(",", "."))
@@ -142,6 +134,8 @@ def read_margins(path: Path, groups: list[str]) -> dict[str, dict[str, float]]:
         if row["group"] in part:
             raise ValueError(f"--margins must name each group once, got {brief(row['group'])} again in line {i + 2}")
         part[row["group"]] = share
+    if not margins:
+        raise ValueError(f"{allowed}, got no rows in {str(path)!r}")
     return margins
 
 
@@ -151,7 +145,7 @@ def print_estimate(table: "xr.Dataset", file: str) -> None:
     everybody = table.sel(group=EVERYBODY)
     columns = ("category", "share", "interval", "in_words")
     rows = [
-        [label, f"{100 * share:.1f} %", interval, words]
+        [label, percent(share), interval, words]
         for label, share, interval, words in zip(*(everybody[name].values for name in columns), strict=True)
     ]
     people, epsilon = int(table.attrs["n_responses"]), float(table.attrs["epsilon"])
@@ -177,7 +171,7 @@ def print_estimate(table: "xr.Dataset", file: str) -> None:
         one = table.sel(group=name)
         for i, label in enumerate(one["category"].values.tolist()):
             first = [name, f"{int(one['people']):,}"] if i == 0 else ["", ""]
-            rows.append([*first, label, f"{100 * float(one['share'][i]):.1f} %", one["interval"].values[i]])
+            rows.append([*first, label, percent(one["share"][i]), one["interval"].values[i]])
     left_out = json.loads(table.attrs["left_out"])
     sentences = [POOLED]
     if left_out:

@@ -22,6 +22,7 @@ from adobest_pp.cli.survey import app as survey_app
 # Local variables in a traceback could show a private category, so they are never printed.
 app = typer.Typer(
     help="Bayesian frequency estimation under local differential privacy.",
+    epilog="Example: adobest compare --people 10000 --epsilon 1 --seed 7 --out poll",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     add_completion=False,
@@ -89,12 +90,10 @@ def audit(
         typer.Option(help="Any setting, as name=value; may be repeated: --mechanism warner --setting p=3/4."),
     ] = None,
     matrix: Annotated[
-        Path | None,
-        typer.Option(help="Audit your own G[y, x] instead: a CSV or .npy file, x along the columns."),
+        Path | None, typer.Option(help="Audit your own G[y, x] instead: a CSV or .npy file, x along the columns.")
     ] = None,
     rounding: Annotated[
-        float | None,
-        typer.Option(help="Rounding error of the entries of --matrix, such as 1e-6 for six digits."),
+        float | None, typer.Option(help="Rounding error of the entries of --matrix, such as 1e-6 for six digits.")
     ] = None,
 ) -> None:
     """Check the privacy promise of a mechanism in exact arithmetic; exit with 1 unless it is shown to hold."""
@@ -111,7 +110,11 @@ def audit(
     else:
         if rounding is not None:
             raise ValueError("--rounding must come with --matrix: a mechanism is audited by its exact weights")
-        settings = _read_settings(setting or ()) | {"kappa": kappa, "size": size}
+        settings = _read_settings(setting or ())
+        for name, value in (("kappa", kappa), ("size", size)):
+            if value is not None and name in settings:
+                raise ValueError(f"--{name} must be left out with --setting {name}={settings[name]}: give one of them")
+            settings |= {} if value is None else {name: value}
         result = run_audit(_build_mechanism(mechanism, categories, epsilon, **settings), epsilon)
     print_audit(result)
     raise typer.Exit(0 if result.holds else 1)
@@ -123,8 +126,7 @@ def compare(
     people: Annotated[int | None, typer.Option(help="Simulated people, without a file (default: 10000).")] = None,
     data: Annotated[Path | None, typer.Option(help=DATA_HELP)] = None,
     column: Annotated[
-        str | None,
-        typer.Option(help="The column of --data with the private values; of --responses, with the answers."),
+        str | None, typer.Option(help="The column of --data with the private values; of --responses, with the answers.")
     ] = None,
     categories: Annotated[str | None, typer.Option(help=CATEGORIES_HELP)] = None,
     responses: Annotated[str | None, typer.Option(help=RESPONSES_HELP)] = None,
@@ -253,8 +255,7 @@ def collect(
         int | None, typer.Option(help="rrrr: how many people to ask before choosing the next subset (default: 1).")
     ] = None,
     categories: Annotated[
-        str | None,
-        typer.Option(help=f"{CATEGORIES_HELP} By default, all values in the column."),
+        str | None, typer.Option(help=f"{CATEGORIES_HELP} By default, all values in the column.")
     ] = None,
     keep: Annotated[list[str] | None, typer.Option(help=KEEP_HELP)] = None,
     ignore_case: Annotated[bool, typer.Option("--ignore-case", help=IGNORE_CASE_HELP)] = False,
@@ -397,12 +398,11 @@ def _build_mechanism(name: str | None, categories: int | None, epsilon: float, *
     own = {each: value for each, value in {"n_categories": categories, "epsilon": epsilon}.items() if each in known}
     if "n_categories" in known and categories is None:
         raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
-    given = {setting: value for setting, value in settings.items() if value is not None}
-    for setting in given:
+    for setting in settings:
         if setting not in known:
             option = f"--{setting}" if setting in ("kappa", "size") else f"--setting {setting}"
             raise ValueError(f"{option} must be left out for {name}, which has only {', '.join(known)}")
-    return build_mechanism(name, **(own | given))
+    return build_mechanism(name, **(own | settings))
 
 
 def _read_settings(pairs: Sequence[str]) -> dict[str, Any]:

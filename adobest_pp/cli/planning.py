@@ -2,6 +2,7 @@
 
 import json as json_format
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,18 +74,8 @@ def plan(
     labels = _categories(categories)
     if labels is None and isinstance(shares, str):
         raise ValueError("--categories must be given: their number or labels, or --theta or --responses in its place")
-    made = make_plan(
-        shares,
-        people,
-        epsilon,
-        half_width,
-        labels,
-        mechanism or None,
-        read_prior(prior),
-        simulate,
-        seed,
-        progressbar=not json,
-    )
+    law, chosen = read_prior(prior), mechanism or None
+    made = make_plan(shares, people, epsilon, half_width, labels, chosen, law, simulate, seed, progressbar=not json)
     if target is not None:
         draw("plot_plan", made, target)
     if json:
@@ -138,24 +129,30 @@ def mechanisms(
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, and nothing else.")] = False,
 ) -> None:
     """Compare all mechanisms: privacy loss (audited exactly), bits per answer, efficiency, and when to use each."""
+    from adobest_pp._progress import SlowProgress
     from adobest_pp.cli.tables import check_figure, draw, read_shares
     from adobest_pp.design.overview import efficiency_table, mechanism_table
 
     target = check_figure(out)
     shares = None if theta is None else read_shares(theta)
-    table = mechanism_table(categories, epsilon, shares)
-    if target is not None:
-        draw("plot_efficiency", efficiency_table(categories, EPSILONS, shares), target)
+    with SlowProgress(1 if target is None else 2, "comparing the mechanisms", not json) as progress:
+        table = mechanism_table(categories, epsilon, shares)
+        progress.advance(1)
+        if target is not None:
+            draw("plot_efficiency", efficiency_table(categories, EPSILONS, shares), target)
+            progress.advance(1)
     if json:
-        names = ("privacy_loss", "holds", "bits", "efficiency", "variance", "best_guess", "when")
-        rows = [
-            {"mechanism": name} | {each: _plain(table[each].sel(mechanism=name).item()) for each in names}
-            for name in table["mechanism"].values.tolist()
-        ]
-        about = {"epsilon": table.attrs["epsilon"], "theta": table.attrs["theta"], "proved": table.attrs["proved"]}
+        rows = _records(table, ("privacy_loss", "holds", "bits", "efficiency", "variance", "best_guess", "when"))
+        about = {name: table.attrs[name] for name in ("epsilon", "theta", "proved")}
         typer.echo(json_format.dumps(about | {"mechanisms": rows}, ensure_ascii=False, indent=2))
     else:
         _print_mechanisms(table)
+
+
+def _records(table: "xr.Dataset", names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return some columns of a table by mechanism as plain values for JSON; unknown numbers are None."""
+    rows = [table.sel(mechanism=name) for name in table["mechanism"].values.tolist()]
+    return [{name: _plain(row[name].item()) for name in ("mechanism", *names)} for row in rows]
 
 
 def _theta(theta: str | None, shape: str | None, responses: str | None, allow_copies: bool, progressbar: bool) -> Any:
@@ -199,15 +196,11 @@ def _guess_in_words(made: "Plan") -> str:
 def _as_json(made: "Plan") -> dict[str, Any]:
     from adobest_pp._wording import budget_in_words
 
-    names = ("epsilon", "people", "half_width", "worst_half_width", "best_guess", "error", "method")
-    rows = [
-        {"mechanism": name} | {each: _plain(made.table[each].sel(mechanism=name).item()) for each in names}
-        for name in made.table["mechanism"].values.tolist()
-    ]
     budget = _budget_of(made)
+    names = ("epsilon", "people", "half_width", "worst_half_width", "best_guess", "error", "method")
     return {
         "found": made.found,
-        "plans": rows,
+        "plans": _records(made.table, names),
         "recommended": made.recommended or None,
         "reason": made.reason,
         "non_private": made.non_private,

@@ -9,6 +9,7 @@ from adobest_pp._text import listed
 
 app = typer.Typer(
     help="Ask real people: their browsers randomize, a server on this machine collects.",
+    epilog='Example: adobest poll new "Have you cheated?" --categories "never,once,more" --out poll.db',
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_show_locals=False,
@@ -78,12 +79,7 @@ def new(
 
 
 @app.command(epilog="Example: adobest poll serve poll.db --host 0.0.0.0 --port 8000")
-def serve(
-    poll: PollPath,
-    host: Host = "127.0.0.1",
-    port: Port = None,
-    address: Address = None,
-) -> None:
+def serve(poll: PollPath, host: Host = "127.0.0.1", port: Port = None, address: Address = None) -> None:
     """Serve a poll until Ctrl-C: a page for people, and one for the projector, with a key that is printed once.
 
     People choose an answer in their browser, which randomizes it before it is sent. What they chose never reaches this

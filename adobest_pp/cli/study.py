@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Run grids of experiments on this machine or on a Dask cluster.",
+    epilog="Example: adobest study run studies/quick.toml --store quick.db",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_show_locals=False,
@@ -61,10 +62,7 @@ def run(
             help="Continue even if files that make a run have changed; the store records it.",
         ),
     ] = False,
-    repair: Annotated[
-        bool,
-        typer.Option("--repair", help="Make damaged runs again, and keep the others."),
-    ] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Make damaged runs again, and keep the others.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Make all runs of a study that its store does not have yet; exit with 1 if any failed.
@@ -106,17 +104,18 @@ def status(store: StorePath) -> None:
 def plot(
     store: StorePath,
     out: Annotated[Path, typer.Option(help="The folder for figures, tables and page; made if it does not exist.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier page in --out.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Draw the figures of a study, and write its tables and a page of both."""
-    from adobest_pp.studies.page import write_page
+    from adobest_pp.cli.tables import check_no_report
+    from adobest_pp.studies.page import PAGE, TABLE, write_page
     from adobest_pp.studies.summary import open_study
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out must be a folder, got {str(out)!r}")
-    dataset = open_study(store)
-    out.mkdir(parents=True, exist_ok=True)
-    written = write_page(dataset, out, progressbar=not quiet)
+    check_no_report(out, (PAGE, TABLE), overwrite)
+    written = write_page(open_study(store), out, overwrite=overwrite, progressbar=not quiet)
     if not quiet:
         for path in written:
             typer.echo(str(path))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adobest_pp._wording import CENTRAL, budget_in_words
+from adobest_pp._wording import CENTRAL, budget_in_words, percent
 from adobest_pp.cli.poll import Address, Host, Port
 from adobest_pp.cli.study import telling_how_to_resume
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Run a survey of several questions, from plan to report.",
+    epilog="Example: adobest survey new survey.toml",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -193,11 +194,7 @@ def collect(
 
 @app.command(epilog="Example: adobest survey serve survey.toml --wave 2026 --host 0.0.0.0 --port 8000")
 def serve(
-    path: SurveyPath,
-    wave: Wave = None,
-    host: Host = "127.0.0.1",
-    port: Port = None,
-    address: Address = None,
+    path: SurveyPath, wave: Wave = None, host: Host = "127.0.0.1", port: Port = None, address: Address = None
 ) -> None:
     """Ask the sensitive questions of a wave on people's own devices, until Ctrl-C; the same command resumes.
 
@@ -252,7 +249,7 @@ def estimate(
     table = result.estimates[result.estimates["column"] == ""]
     for name in table["question"].unique():
         rows = [
-            [row["wave"], row["category"], f"{100 * row['share']:.1f} %", row["interval"], row["in_words"]]
+            [row["wave"], row["category"], percent(row["share"]), row["interval"], row["in_words"]]
             for row in table[table["question"] == name].to_dict("records")
         ]
         headings = ["wave", "category", "share", "95 % interval", "in words"]
@@ -286,7 +283,7 @@ def report(
     from adobest_pp.survey.pages import OVERVIEW, write_report
 
     mpl.use("Agg")
-    check_no_report(out, OVERVIEW, overwrite)
+    check_no_report(out, (OVERVIEW,), overwrite)
     written = write_report(_estimated(path, seed, quiet=False), out, overwrite)
     print_lines(f"Report: {written[0]}", f"{len(written)} files in {out}")
 

@@ -18,6 +18,7 @@ from adobest_pp._wording import (
     CENTRAL,
     UP_TO,
     intervals_in_words,
+    percent,
     prior_in_words,
     sampler_in_words,
     verdict_cells,
@@ -64,22 +65,31 @@ def labels_in(text: str | None, option: str = "--categories") -> list[str] | Non
     return lines
 
 
-def read_groups(path: Path) -> dict[str, str]:
-    """Return the group of each category in a CSV file, or raise ValueError."""
+def csv_rows(path: Path, columns: Sequence[str], allowed: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV file with these columns, or raise ValueError that says what is `allowed`."""
     import csv
 
-    allowed = "--groups must name a CSV file with the columns category and group"
+    from adobest_pp.answers.gather.tables import csv_encoding, csv_separator
+
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            table = csv.DictReader(file)
-            if not {"category", "group"} <= {*(table.fieldnames or ())}:
-                raise ValueError(f"{allowed}, got {brief(table.fieldnames)} in {str(path)!r}")
-            rows = [(row["category"], row["group"]) for row in table]
+        encoding = "utf-8-sig" if csv_encoding(path) == "utf8" else "utf-16"
+        with path.open(encoding=encoding, newline="") as file:
+            table = csv.DictReader(file, delimiter=csv_separator(path, columns))
+            rows, headings = list(table), table.fieldnames
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         reason = getattr(problem, "strerror", None) or "it is not a CSV file in UTF-8"
         raise ValueError(f"{allowed}, got {str(path)!r}: {reason}") from None
+    if not {*columns} <= {*(headings or ())}:
+        raise ValueError(f"{allowed}, got {brief(headings)} in {str(path)!r}")
+    return rows
+
+
+def read_groups(path: Path) -> dict[str, str]:
+    """Return the group of each category in a CSV file, or raise ValueError."""
+    allowed = "--groups must name a CSV file with the columns category and group"
     groups: dict[str, str] = {}
-    for category, group in rows:
+    for row in csv_rows(path, ("category", "group"), allowed):
+        category, group = row["category"], row["group"]
         if groups.setdefault(category, group) != group:
             raise ValueError(f"{allowed}, each category in one group, got {brief(category)} in two")
     return groups
@@ -118,7 +128,7 @@ def make_known(mechanism: str | None) -> None:
 
 
 @contextmanager
-def naming_responses(path: str, hint: str) -> Iterator[None]:
+def naming_responses(path: str, hint: str, option: str = "--responses") -> Iterator[None]:
     """Name the option in errors, and say what to do if files are damaged or (`hint`) do not name the mechanism."""
     from adobest_pp.answers.gather.gather import DamagedAnswers, UnnamedMechanism
 
@@ -128,17 +138,17 @@ def naming_responses(path: str, hint: str) -> Iterator[None]:
         first, reason = next(iter(problem.damaged.items()))
         others = f" and {len(problem.damaged) - 1} more" if len(problem.damaged) > 1 else ""
         raise ValueError(
-            f"--responses must name whole files, got {first!r} ({reason}){others}: move what is damaged elsewhere "
+            f"{option} must name whole files, got {first!r} ({reason}){others}: move what is damaged elsewhere "
             f"to continue with the {len(problem.gathered):,} answers of the other {len(problem.gathered.files):,}"
         ) from None
     except UnnamedMechanism:
-        raise ValueError(f"--responses {path!r} does not name the mechanism of its answers: {hint}") from None
+        raise ValueError(f"{option} {path!r} does not name the mechanism of its answers: {hint}") from None
     except (ValueError, OSError) as problem:
         text = str(problem)
         if not text.startswith("paths must "):
             raise
         allowed = text.removeprefix("paths must ").replace("pass allow_copies=True", "give --allow-copies")
-        raise ValueError(f"--responses must {allowed}") from None
+        raise ValueError(f"{option} must {allowed}") from None
 
 
 def check_figure(out: Path | None) -> Path | None:
@@ -166,10 +176,12 @@ def draw(plot: str, table: Any, target: Path) -> None:
         mpl.pyplot.close(figure)
 
 
-def check_no_report(out: Path, name: str, overwrite: bool) -> None:
-    """Raise FileExistsError if a folder has a report that must not be replaced."""
-    if not overwrite and (out / name).exists():
-        raise FileExistsError(f"--out must name a folder without a report, got {str(out)!r}: --overwrite replaces it")
+def check_no_report(out: Path, names: Sequence[str], overwrite: bool) -> None:
+    """Raise FileExistsError if a folder has one of these files of a report, and they must not be replaced."""
+    if not overwrite and (taken := [name for name in names if (out / name).exists()]):
+        raise FileExistsError(
+            f"--out must name a folder without a report, got {str(out)!r} with {taken[0]}: --overwrite replaces it"
+        )
 
 
 # Tables.
@@ -269,12 +281,7 @@ def _audit_verdict(result: Audit) -> str:
 
 
 def print_collection(
-    collection: "Collection",
-    path: Path,
-    about: list[str],
-    prior: float | Literal["learned"],
-    *,
-    listed: bool,
+    collection: "Collection", path: Path, about: list[str], prior: float | Literal["learned"], *, listed: bool
 ) -> None:
     """Print the estimate of a collection, where its answers are, and what protects the people in it."""
     estimate = collection.estimate(prior=prior, progressbar=True)
@@ -282,7 +289,7 @@ def print_collection(
     epsilon = collection.responses.mechanism.epsilon
     columns = (estimate[name].values for name in ("category", "mean", "privacy"))
     rows = [
-        [label, f"{100 * mean:.1f} %", interval, f"{100 * privacy:.0f} %"]
+        [label, percent(mean), interval, f"{100 * privacy:.0f} %"]
         for label, mean, privacy, interval in zip(*columns, intervals_in_words(estimate), strict=True)
     ]
     sampler = sampler_in_words(estimate.attrs["sampler"])

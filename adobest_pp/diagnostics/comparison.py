@@ -49,8 +49,8 @@ from adobest_pp.samplers.registry import resolve
 from adobest_pp.samplers.sampling import sample
 
 # The probability that correct, well-mixed draws are called biased, per sampler (`python -m validation.error_rates`).
-FALSE_ALARM = 0.01
-FAMILIES = 4
+FALSE_ALARM, FAMILIES = 0.01, 4
+FAMILY_LEVEL = FALSE_ALARM / FAMILIES
 
 # A Monte-Carlo standard error is itself an estimate: errors in its units follow Student's t rather than the normal
 # distribution, with one degree of freedom for about this many effective draws (measured on autoregressive chains).
@@ -95,14 +95,9 @@ NO_DIFFERENCE = {
 }
 
 
-def family_level() -> float:
-    """Return the level of each family of tests."""
-    return FALSE_ALARM / FAMILIES
-
-
 def error_limit(n_categories: int, ess: float) -> float:
     """Return the largest error of one of K locations or scales that passes, in Monte-Carlo standard errors."""
-    return float(student.isf(family_level() / n_categories / 2, _freedom(ess)))
+    return float(student.isf(FAMILY_LEVEL / n_categories / 2, _freedom(ess)))
 
 
 def p_value(errors: NDArray[np.float64], ess: float) -> float:
@@ -129,7 +124,7 @@ def mixing_fault(row: Mapping[str, Any], level: Level = MIXED) -> Fault:
 def judge_reference(row: Mapping[str, Any], n_categories: int) -> dict[str, Any]:
     """Return the verdict on the reference, as `judge` does."""
     fault = mixing_fault(row, converged_level(n_categories))
-    if not fault and row["stein_p_value"] <= family_level():
+    if not fault and row["stein_p_value"] <= FAMILY_LEVEL:
         fault = Fault.STEIN
     verdict = Verdict.REFERENCE_NOT_CONVERGED if fault else Verdict.REFERENCE
     return {"verdict": verdict, "fault": fault, **NO_DIFFERENCE}
@@ -148,9 +143,9 @@ def judge(row: Mapping[str, Any], categories: Sequence[str], converged: bool) ->
     differences |= _farthest(row, "scale", "sd_ratio", np.log, categories)
     if differences:
         fault = Fault.MARGINAL
-    elif row["energy_p_value"] <= family_level():
+    elif row["energy_p_value"] <= FAMILY_LEVEL:
         fault = Fault.ENERGY
-    elif row["stein_p_value"] <= family_level():
+    elif row["stein_p_value"] <= FAMILY_LEVEL:
         fault = Fault.STEIN
     verdict = Verdict.BIASED if fault else Verdict.INDISTINGUISHABLE
     return {"verdict": verdict, "fault": fault, **NO_DIFFERENCE, **differences}
@@ -520,7 +515,7 @@ def _stein(
         scale = scale_of(posterior.coordinates(spread))
         points = np.linalg.solve(scale, posterior.coordinates(theta).T).T
         slopes = posterior.slopes(theta) @ scale
-        tested = stein_test(stein_kernel(points, slopes), repeats, family_level(), rng)
+        tested = stein_test(stein_kernel(points, slopes), repeats, FAMILY_LEVEL, rng)
         return dict(zip(names, tested, strict=True)) | {"stein_missing": ""}
     return dict.fromkeys(names, np.nan) | {"stein_missing": missing}
 
@@ -533,8 +528,8 @@ def _dataset(rows: Mapping[str, dict[str, Any]], categories: Sequence[str], sett
         variables[name] = (dims, np.array([row[name] for row in rows.values()]), attributes)
     attributes = settings | {
         "false_alarm": FALSE_ALARM,
-        "energy_level": family_level(),
-        "stein_level": family_level(),
+        "energy_level": FAMILY_LEVEL,
+        "stein_level": FAMILY_LEVEL,
         "max_r_hat": MIXED.max_r_hat,
         "min_ess": MIXED.min_ess,
         "max_reference_r_hat": converged_level(len(categories)).max_r_hat,

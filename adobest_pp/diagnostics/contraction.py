@@ -109,11 +109,7 @@ def inverse_information_trace(evidence: Evidence, theta: ArrayLike) -> float:
 
 
 def contraction(
-    posteriors: Mapping[str, Posteriors],
-    truth: ArrayLike,
-    *,
-    probability: float = 0.95,
-    fit_from: int = 1,
+    posteriors: Mapping[str, Posteriors], truth: ArrayLike, *, probability: float = 0.95, fit_from: int = 1
 ) -> xr.Dataset:
     """Measure how posteriors contract around the true θ* as responses come in.
 
@@ -292,14 +288,9 @@ def best_subset_frequency(
     Notes
     -----
     S* is what the utility chooses at θ*, with the `alpha` and smallest size of the run. With exact sampling the
-    frequency tends to one if the utility has a single maximizer at θ* and no two entries of θ* are equal [1]_; slowly
-    if two subsets are nearly as good. The last window is shorter if the windows do not fill the run. Windows beyond the
-    people of a label are NaN.
-
-    References
-    ----------
-    .. [1] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an
-       Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
+    frequency tends to one if the utility has a single maximizer at θ* and no two entries of θ* are equal (proved in the
+    paper that `AdaptiveSubset` cites); slowly if two subsets are nearly as good. The last window is shorter if the
+    windows do not fill the run. Windows beyond the people of a label are NaN.
 
     Examples
     --------
@@ -374,10 +365,7 @@ def _windows(hits: NDArray[np.bool_], ends: NDArray[np.int64]) -> dict[str, NDAr
     sums = np.concatenate([np.zeros((n_runs, 1)), np.cumsum(hits, axis=1)], axis=1)
     inside = ends <= n
     last, first = sums[:, ends[inside]], sums[:, starts[inside]]
-    shares = {
-        "frequency": (last - first) / (ends - starts)[inside],
-        "cumulative": last / ends[inside],
-    }
+    shares = {"frequency": (last - first) / (ends - starts)[inside], "cumulative": last / ends[inside]}
     columns = {}
     for name, share in shares.items():
         columns[name], columns[f"{name}_se"] = np.full((2, ends.size), np.nan)

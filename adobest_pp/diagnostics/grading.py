@@ -162,8 +162,9 @@ def grade(
             with SamplerProcess(sampler) as worker:
                 rows.append([])
                 for name in wanted:
-                    progress.advance(1, f"{label} on {name}")
+                    progress.advance(0, f"{label} on {name}")
                     rows[-1].append(_graded(worker, references.load(name), limits, n_chains, seed))
+                    progress.advance(1)
     settings: dict[str, Any] = {"budget": limits.seconds, "chains": n_chains, "random_seed": seed}
     settings |= {} if limits.gradients is None else {"gradients": limits.gradients}
     settings |= {"archive_version": references.archive_version()}

@@ -2,7 +2,7 @@
 
 import logging
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 # The numbers to show in each decade of a logarithmic axis, by the largest ratio of its ends; () for evenly spaced ones.
-NUMBERED: tuple[tuple[float, tuple[float, ...]], ...] = (
-    (3, ()),
-    (10, (1, 1.5, 2, 3, 4, 5, 7)),
-    (1e4, (1, 2, 5)),
-)
+NUMBERED: tuple[tuple[float, tuple[float, ...]], ...] = ((3, ()), (10, (1, 1.5, 2, 3, 4, 5, 7)), (1e4, (1, 2, 5)))
 
 
 def look(i: int) -> dict[str, Any]:
@@ -195,26 +191,18 @@ def _missing(text: str) -> set[int]:
     """Return the visible code points of a text that the usual font lacks."""
     if text.isascii():
         return set()
-    usual = glyphs(font_manager.findfont(font_manager.FontProperties()))
-    return {ord(c) for c in _shown(text)} - usual
-
-
-def _shown(text: str) -> Iterable[str]:
-    selectors = range(0xFE00, 0xFE10)
-    return (c for c in text if not c.isspace() and unicodedata.category(c) != "Cf" and ord(c) not in selectors)
+    usual, selectors = glyphs(font_manager.findfont(font_manager.FontProperties())), range(0xFE00, 0xFE10)
+    shown = {ord(c) for c in text if not c.isspace() and unicodedata.category(c) != "Cf"}
+    return shown.difference(usual, selectors)
 
 
 @lru_cache(maxsize=100)
 def _warn(missing: tuple[int, ...]) -> None:
     """Log that figures show code points, once for the same characters."""
     codes = ", ".join(f"U+{code:04X}" for code in missing[:10])
-    more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
-    logger.warning(
-        "No installed font has %s%s: figures show code points instead. Install a font that has them, such as "
-        "Noto Sans CJK.",
-        codes,
-        more,
-    )
+    codes += f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+    text = "No installed font has %s: figures show code points instead. Install a font that has them, such as %s."
+    logger.warning(text, codes, "Noto Sans CJK")
 
 
 # Files: the same figure gives the same bytes, so they contain no dates and no random names.

@@ -10,8 +10,9 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
+from adobest_pp._text import brief
 from adobest_pp.answers.draws import thetas_of
-from adobest_pp.intervals import above, summary
+from adobest_pp.intervals import above, check_threshold, summary
 from adobest_pp.plots._common import (
     COLORS,
     check_axes,
@@ -65,7 +66,7 @@ def plot_shares(table: xr.Dataset, group: str | None = None, ax: Any = None) -> 
     known = table["group"].values.tolist()
     chosen = known[0] if group is None else group
     if chosen not in known:
-        raise ValueError(f"group must be one of {', '.join(map(repr, known))}, got {chosen!r}")
+        raise ValueError(f"group must be one of {brief(known)}, got {brief(chosen)}")
     one = table.sel(group=chosen)
     by_share = np.argsort(-one["share"].values, kind="stable")
     drawn = by_share[:MOST_DRAWN] if by_share.size > MOST_DRAWN else np.arange(by_share.size)
@@ -185,6 +186,8 @@ def plot_ranked(
     known = theta["category"].values.tolist()
     shares = None if truth is None else check_probabilities(truth, len(known), "truth", known)
     n_labels = check_integer(labels, "labels", 0)
+    if threshold is not None:
+        check_threshold(threshold)
     run = _run_of(tree, theta)
     shown = summary(run)
     (ax,) = check_axes(ax, 1, "one", (8, 5))

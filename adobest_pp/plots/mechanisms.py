@@ -19,6 +19,7 @@ from adobest_pp.plots._common import (
     check_axes,
     check_result,
     legend_beside,
+    legend_entry,
     legible,
     look,
     number_log_axis,
@@ -138,9 +139,8 @@ def plot_belief(
     if len(labels) <= MOST_NUMBERED:
         for place, old, new in zip(places, before, after, strict=True):
             ratio = f"×{new / old:.3g}" if old > 0 else ""
-            ax.annotate(
-                ratio, (place, max(old, new)), (0, 3), textcoords="offset points", ha="center", fontsize="small"
-            )
+            style = {"textcoords": "offset points", "ha": "center", "fontsize": "small"}
+            ax.annotate(ratio, (place, max(old, new)), (0, 3), **style)
     _name_axis(ax.xaxis, labels)
     ax.set(xlabel="true category", ylabel="belief about this person", ylim=(0, min(1.12, 1.25 * max(*before, *after))))
     ax.grid(axis="y", alpha=0.3)
@@ -204,8 +204,9 @@ def plot_honest_response(
 ) -> NDArray[np.object_]:
     """Plot the probability of an honest answer under RRRR against how uneven θ is, for several subset sizes.
 
-    The defaults are Figure 2 of [1]_. θ falls by the same factor from each category to the next; S contains the k most
-    probable. The dashed line is SRR, which does not depend on θ; the dotted one is the best size at each ratio.
+    The defaults are Figure 2 of the paper that `RRRR` cites. θ falls by the same factor from each category to the next;
+    S contains the k most probable. The dashed line is SRR, which does not depend on θ; the dotted one is the best size
+    at each ratio.
 
     Parameters
     ----------
@@ -225,11 +226,6 @@ def plot_honest_response(
     Returns
     -------
     array of matplotlib axes, of shape (number of epsilons,)
-
-    References
-    ----------
-    .. [1] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an
-       Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
 
     Examples
     --------
@@ -322,7 +318,7 @@ def plot_plan(plan: Plan, ax: Any = None) -> Any:
         line = {name: style[name] for name in ("color", "linewidth")}
         half_widths = row["unit_half_width"].item() / np.sqrt(people)
         solid = people >= row["reliable_from"].item()
-        label = f"{name}, ε = {row['epsilon'].item():.3g}"
+        label = legend_entry(f"{name}, ε = {row['epsilon'].item():.3g}")
         ax.plot(people[~solid], half_widths[~solid], ":", **line)
         ax.plot(people[solid], half_widths[solid], **line)
         ax.plot(row["people"].item(), row["half_width"].item(), linestyle="-", label=label, **style)
@@ -332,7 +328,7 @@ def plot_plan(plan: Plan, ax: Any = None) -> Any:
     ax.grid(alpha=0.3, which="both")
     number_log_axis(ax.xaxis, ax.yaxis)
     ax.legend(frameon=False)
-    return ax
+    return legible(ax)
 
 
 def plot_efficiency(efficiencies: xr.Dataset, axes: Any = None) -> NDArray[np.object_]:
@@ -364,7 +360,7 @@ def plot_efficiency(efficiencies: xr.Dataset, axes: Any = None) -> NDArray[np.ob
         for i, name in enumerate(efficiencies["mechanism"].values.tolist()):
             one = efficiencies["efficiency"].sel(theta=theta, mechanism=name)
             style = look(i) | widths(i, efficiencies.sizes["mechanism"])
-            panel.plot(efficiencies["epsilon"].values, one.values, label=name, **style)
+            panel.plot(efficiencies["epsilon"].values, one.values, label=legend_entry(name), **style)
         panel.set(xscale="log", xlabel="ε", title=str(theta))
         panel.set_ylim(bottom=0, top=1.05)
         panel.grid(alpha=0.3)

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -349,8 +349,13 @@ def grade_samplers(
     if groups is not None:
         check_groups(groups, poll.responses.categories)
     asked: dict[str, Any] = {"threshold": threshold, "groups": groups}
-    if REFERENCE in left_out(poll.responses, prior):
-        return replace(_ungraded(poll, prior, draws, seed, on_stage, progressbar), **asked)
+    if REFERENCE in left_out(poll.responses, prior):  # too many different answers or categories
+        on_stage("estimating the shares")
+        with without_warnings_of(NOT_CONVERGED, DIVERGED, BIASED):
+            kept = draws if draws > DRAWS else min(draws, ESTIMATE_DRAWS)  # more, if somebody asks for more
+            posterior, estimated = _estimate(poll, prior, kept, seed, progressbar)
+        only = {posterior.attrs["sampler"]: posterior}
+        return Findings(poll, posterior, estimated, only, estimated, {}, None, prior, seed, **asked)
     options: dict[str, Any] = {"random_seed": seed, "progressbar": progressbar}
     fixed = options | {"prior": FLAT if is_learned(prior) else prior}
     samplers = _samplers(poll, prior)
@@ -370,11 +375,7 @@ def grade_samplers(
         posterior, estimated = trees[REFERENCE], graded.sel(sampler=[REFERENCE])
         if is_learned(prior):
             on_stage("estimating the shares")
-            # As in `Collection.estimate`, so that all commands give the same estimate for the same answers.
-            kept = min(draws, ESTIMATE_DRAWS)
-            posterior = quick_sample(poll.responses, prior, kept, seed_of_answers(poll.responses), progressbar)
-            name = posterior.attrs["sampler"]
-            estimated = compare({name: posterior}, name, poll.truth, random_seed=seed)
+            posterior, estimated = _estimate(poll, prior, min(draws, ESTIMATE_DRAWS), seed, progressbar)
         closing = None
         if isinstance(poll.responses, Responses):
             posteriors = {name: {len(poll.responses): trees[name]} for name in samplers}
@@ -387,22 +388,13 @@ def grade_samplers(
     return Findings(poll, posterior, estimated, trees, graded, why, closing, prior, seed, **asked)
 
 
-def _ungraded(
-    poll: Poll,
-    prior: float | Literal["learned"],
-    draws: int,
-    seed: int,
-    on_stage: Callable[[str], None],
-    progressbar: bool,
-) -> Findings:
-    """Estimate θ where too many different answers or categories leave nothing to grade."""
-    on_stage("estimating the shares")
-    with without_warnings_of(NOT_CONVERGED, DIVERGED, BIASED):
-        kept = draws if draws > DRAWS else min(draws, ESTIMATE_DRAWS)  # more, if somebody asks for more
-        posterior = quick_sample(poll.responses, prior, kept, seed_of_answers(poll.responses), progressbar)
+def _estimate(
+    poll: Poll, prior: float | Literal["learned"], draws: int, seed: int, progressbar: bool
+) -> tuple[xr.DataTree, xr.Dataset]:
+    """Sample θ as `Collection.estimate` does, so that all commands agree; return the draws, and `compare` for them."""
+    posterior = quick_sample(poll.responses, prior, draws, seed_of_answers(poll.responses), progressbar)
     name = posterior.attrs["sampler"]
-    estimated = compare({name: posterior}, name, poll.truth, random_seed=seed)
-    return Findings(poll, posterior, estimated, {name: posterior}, estimated, {}, None, prior, seed)
+    return posterior, compare({name: posterior}, name, poll.truth, random_seed=seed)
 
 
 def n_stages(poll: Poll, prior: float | str = ESTIMATE_PRIOR) -> int:
@@ -422,9 +414,8 @@ def _samplers(poll: Poll, prior: float | str) -> tuple[str, ...]:
 def _explanations(poll: Poll, trees: dict[str, xr.DataTree], graded: xr.Dataset, seed: int) -> dict[str, xr.Dataset]:
     """Explain SGLD, unless it samples the posterior or the reference has not converged."""
     verdicts = dict(zip(graded["sampler"].values.tolist(), graded["verdict"].values.tolist(), strict=True))
-    if verdicts[REFERENCE] != Verdict.REFERENCE or verdicts.get("sgld", Verdict.INDISTINGUISHABLE) == (
-        Verdict.INDISTINGUISHABLE
-    ):
+    sgld = verdicts.get("sgld", Verdict.INDISTINGUISHABLE)
+    if verdicts[REFERENCE] != Verdict.REFERENCE or sgld == Verdict.INDISTINGUISHABLE:
         return {}
     return {"sgld": explain(trees["sgld"], poll.responses, trees[REFERENCE], seed, progressbar=False)}
 

@@ -23,6 +23,7 @@ from adobest_pp._wording import (
     fault_in_words,
     interval_in_words,
     intervals_in_words,
+    percent,
     prior_in_words,
     range_in_words,
     sampler_in_words,
@@ -46,7 +47,20 @@ from adobest_pp.samplers.checks import CONVERGED
 # The attribute of a sampler's draws that has what was chosen.
 CHOICES = {"sgld": "sampler_settings", "sgld_cv": "sampler_choices"}
 VERSIONS = ("pymc", "nutpie", "numpy", "numba")
-REPORT = "report.html"
+
+# The figures, and what each shows.
+DESCRIPTIONS = {
+    "estimate": "The estimate by category, with 95 % intervals.",
+    "comparison": "How the means, standard deviations and quantiles of each sampler differ from those of NUTS, and its "
+    "efficiency. Filled markers of means and standard deviations are beyond what Monte-Carlo error explains.",
+    "traces": "The chains of the categories that mix worst. Chains that have mixed look alike and have no trend.",
+    "ranks": "The share of each chain's draws up to a rank, less the share of all draws up to it. Chains that have "
+    "mixed stay near zero (dashed line).",
+    "contraction": "Squared error and radius of the posterior against the number of answers, on logarithmic axes.",
+}
+# All files that a report may have.
+REPORT, POSTERIOR, TABLE = "report.html", "posterior.nc", "comparison.csv"
+FILES = (REPORT, POSTERIOR, TABLE, *(f"figures/{name}.{kind}" for name in DESCRIPTIONS for kind in ("png", "svg")))
 
 
 def write_report(findings: Findings, folder: str | os.PathLike[str], overwrite: bool = False) -> list[Path]:
@@ -59,7 +73,7 @@ def write_report(findings: Findings, folder: str | os.PathLike[str], overwrite: 
     folder : path
         Made if it does not exist.
     overwrite : bool, default False
-        Whether to replace an earlier report in it.
+        Whether to replace the files of an earlier report in it.
 
     Returns
     -------
@@ -72,14 +86,14 @@ def write_report(findings: Findings, folder: str | os.PathLike[str], overwrite: 
     place = check_path(folder, "folder")
     if not isinstance(findings, Findings):
         raise ValueError(f"findings must be a result of grade_samplers, got {brief(findings)}")
-    if not check_flag(overwrite, "overwrite") and (place / REPORT).exists():
+    if not check_flag(overwrite, "overwrite") and (taken := [name for name in FILES if (place / name).exists()]):
         raise FileExistsError(
-            f"folder must have no report yet, got {os.fspath(folder)!r}, which has one: overwrite=True replaces it"
+            f"folder must have no report yet, got {os.fspath(folder)!r} with {taken[0]}: overwrite=True replaces it"
         )
     place.mkdir(parents=True, exist_ok=True)
     settings = settings_of(findings)
     figures = save_figures(findings, place / "figures")
-    report, posterior, table = (place / name for name in (REPORT, "posterior.nc", "comparison.csv"))
+    report, posterior, table = (place / name for name in (REPORT, POSTERIOR, TABLE))
     write_whole(posterior, netcdf_bytes(_as_tree(findings, settings)), overwrite=True)
     with replacing(table) as path:
         # Samplers are graded under a prior that all of them can use, so their means are not the report's estimate.
@@ -107,9 +121,7 @@ def settings_of(findings: Findings) -> dict[str, Any]:
         "sampler": findings.posterior.attrs["sampler"],
         "prior": _law(findings, findings.prior),
         "prior of the samplers": _law(findings, findings.sampler_prior),
-        "draws": first.attrs["draws"],
-        "tune": first.attrs["tune"],
-        "chains": first.attrs["chains"],
+        **{name: first.attrs[name] for name in ("draws", "tune", "chains")},
         **{name: tree.attrs[key] for name, key in CHOICES.items() if (tree := findings.draws.get(name)) is not None},
         "seed": findings.random_seed,
         "adobest_pp": __version__,
@@ -257,16 +269,6 @@ def least_mixed(findings: Findings) -> list[Any]:
 # The page allows no script, and no request to any host.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
-DESCRIPTIONS = {
-    "estimate": "The estimate by category, with 95 % intervals.",
-    "comparison": "How the means, standard deviations and quantiles of each sampler differ from those of NUTS, and its "
-    "efficiency. Filled markers of means and standard deviations are beyond what Monte-Carlo error explains.",
-    "traces": "The chains of the categories that mix worst. Chains that have mixed look alike and have no trend.",
-    "ranks": "The share of each chain's draws up to a rank, less the share of all draws up to it. Chains that have "
-    "mixed stay near zero (dashed line).",
-    "contraction": "Squared error and radius of the posterior against the number of answers, on logarithmic axes.",
-}
-
 
 def page(findings: Findings, figures: Mapping[str, tuple[Path, Path]], settings: Mapping[str, object]) -> str:
     """Return the report as HTML, with the figures of `save_figures` in it and the settings at its end."""
@@ -308,24 +310,24 @@ def _estimate_rows(findings: Findings, listed: list[str]) -> list[list[str]]:
     labels = shown["category"].values.tolist()
     due = estimate["privacy"].sel(category=labels).values
     rows = [[*row, f"{100 * privacy:.0f} %"] for row, privacy in zip(_share_rows(shown), due, strict=True)]
-    known = dict(zip(estimate["category"].values.tolist(), [] if truth is None else truth, strict=truth is not None))
     if many is not None:
         rows = [[*row, rank, belongs] for row, rank, belongs in zip(rows, *_ranks(many), strict=True)]
         left = estimate.sizes["category"] - len(labels)
         interval = interval_in_words(many["rest_lower"].item(), many["rest_upper"].item())
-        rows.append([f"the {left:,} others together", _percent(many["rest"].item()), interval, "", "", ""])
+        rows.append([f"the {left:,} others together", percent(many["rest"].item()), interval, "", "", ""])
     if truth is None:
         return rows
-    shares = [float(known[label]) for label in labels]
+    known = dict(zip(estimate["category"].values.tolist(), truth.tolist(), strict=True))
+    shares = [known[label] for label in labels]
     shares += [1 - sum(shares)] if many is not None else []
-    return [[*row, f"{100 * share:.1f} %"] for row, share in zip(rows, shares, strict=True)]
+    return [[*row, percent(share)] for row, share in zip(rows, shares, strict=True)]
 
 
 def _share_rows(table: xr.Dataset) -> list[list[str]]:
     """Return label, mean and interval of each row of a table by category or group."""
     (dim,) = table["mean"].dims
     columns = (table[dim].values, table["mean"].values, intervals_in_words(table))
-    return [[str(label), _percent(mean), interval] for label, mean, interval in zip(*columns, strict=True)]
+    return [[str(label), percent(mean), interval] for label, mean, interval in zip(*columns, strict=True)]
 
 
 def _ranks(many: xr.Dataset) -> tuple[list[str], list[str]]:
@@ -337,24 +339,19 @@ def _ranks(many: xr.Dataset) -> tuple[list[str], list[str]]:
     return [f"{low:,}" if low == high else f"{low:,} – {high:,}" for low, high in ends], chances
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
 def _causes(findings: Findings) -> dict[str, list[list[str]]]:
     """Return the causes of the error of each sampler that does not sample the posterior, as rows of a table."""
-    return {
-        name: [
+    rows = {}
+    for name, found in findings.explanations.items():
+        columns = (found[each].values.tolist() for each in ("cause", "part", "part_mcse"))
+        rows[name] = [
             [cause.replace("_", " "), *("–" if np.isnan(value) else f"{value:.3f}" for value in values)]
-            for cause, *values in zip(
-                found["cause"].values.tolist(), found["part"].values, found["part_mcse"].values, strict=True
-            )
+            for cause, *values in zip(*columns, strict=True)
         ]
-        for name, found in findings.explanations.items()
-    }
+    return rows
 
 
-# Conclusions for the reader, in sentences made from the findings alone.
+# Sentences for the reader, made from the findings alone.
 
 # Above this probability, a category is said to have the largest share.
 CLEARLY = 0.95
@@ -421,13 +418,12 @@ def conclusions(findings: Findings) -> list[str]:
     elif not misfit:
         few = f" {diverged:,} of its {n_draws:,} draws diverged, too few to matter." if diverged else ""
         sentences.append(f"Report the estimate and its intervals: {title} has converged under {prior}.{few}")
-    if findings.poll.truth is not None:
-        shown, truth = findings.estimate, findings.poll.truth
-        size = shown.sizes["category"]
-        within = int(((shown["lower"].values <= truth) & (truth <= shown["upper"].values)).sum())
+    if (truth := findings.poll.truth) is not None:
+        low, high = (findings.estimate[end].values for end in ("lower", "upper"))
+        within = int(((low <= truth) & (truth <= high)).sum())
         sentences.append(
             f"The truth is known here: the estimate is {estimated['tv_truth'].item():.3f} away from it in total "
-            f"variation, and {within} of {size} of its 95 % intervals hold the true share."
+            f"variation, and {within} of {truth.size} of its 95 % intervals hold the true share."
         )
     return sentences
 
@@ -526,8 +522,8 @@ def contraction_in_words(findings: Findings) -> str:
         text = f"The distance of the posterior from the true shares, against the number of answers.{known}"
         line = (
             " For shares away from zero, as answers come in, the slope tends to −1 and the error to the dashed line on "
-            "average over many polls. A single poll scatters around the line; with few answers the prior keeps it "
-            "below."
+            "average over many polls. A single poll scatters around the line; with few answers the prior pulls the "
+            "average below it."
         )
     return text + (line if np.isfinite(part["bvm"]).any() else "")
 
@@ -549,7 +545,7 @@ def _leader(findings: Findings) -> str:
     claim = "has the largest share" if leads > CLEARLY else "has the largest estimate, but another may be larger"
     chance = f"{leads:.3f}" if leads < 0.9995 else "more than 0.999"
     return (
-        f"“{estimate['category'].values[first]}” {claim}: {100 * mean:.1f} % (95 % interval: "
+        f"“{estimate['category'].values[first]}” {claim}: {percent(mean)} (95 % interval: "
         f"{range_in_words(low, high)}). The posterior probability that no other is larger is {chance}."
     )
 

@@ -14,7 +14,7 @@ from adobest_pp import __version__
 from adobest_pp._checks import check_path
 from adobest_pp._files import check_target, replacing
 from adobest_pp._text import brief, csv_cell, render
-from adobest_pp._wording import most_sure
+from adobest_pp._wording import most_sure, percent
 from adobest_pp.diagnostics.grading import plain
 from adobest_pp.estimates.estimate import EVERYBODY
 from adobest_pp.likelihood.without_prior import misfit_in_words
@@ -24,6 +24,7 @@ from adobest_pp.report.folder import POLICY
 COLUMNS = ("group", "category", "share", "lower", "upper", "interval", "in_words", "direct", "privacy", "people")
 
 REPORT = "report.html"
+TABLES = ("estimate.csv", "estimate.json", "estimate.xlsx")
 
 # The most groups and categories that the pages list; the tables have all.
 MOST_GROUPS, MOST_LISTED = 16, 12
@@ -89,24 +90,26 @@ def write_estimate(
             raise ValueError(f"tables must be results of adobest_pp.estimate, got {brief(table)}")
     place = check_path(folder, "folder")
     place.mkdir(parents=True, exist_ok=True)
-    names = [REPORT, "estimate.csv", "estimate.json", *(["estimate.xlsx"] if has_excel() else [])]
     pictures = {question: f"estimate-{i + 1}" for i, question in enumerate(tables)}
-    for name in (*names, *(f"{each}.{end}" for each in pictures.values() for end in ("png", "svg"))):
+    names = [
+        REPORT,
+        *TABLES[: 2 + has_excel()],
+        *(f"{each}.{end}" for each in pictures.values() for end in ("png", "svg")),
+    ]
+    for name in names:
         check_target(place / name, overwrite=overwrite, name="folder")
     frame = as_table(tables)
     figures = {question: _figure(table, place, pictures[question]) for question, table in tables.items()}
     with replacing(place / "estimate.csv", overwrite=overwrite) as path:
-        safe = frame.map(csv_cell)
-        safe.to_csv(path, index=False, encoding="utf-8-sig")
+        frame.map(csv_cell).to_csv(path, index=False, encoding="utf-8-sig")
     with replacing(place / "estimate.json", overwrite=overwrite) as path:
         path.write_text(as_json(tables, frame), encoding="utf-8")
-    if "estimate.xlsx" in names:
+    if has_excel():
         with replacing(place / "estimate.xlsx", overwrite=overwrite) as path:
             _write_workbook(frame, tables, path)
     with replacing(place / REPORT, overwrite=overwrite) as path:
         path.write_text(page(tables, figures, title, asked, protection), encoding="utf-8")
-    drawn = [place / f"{name}.{end}" for name in pictures.values() for end in ("png", "svg")]
-    return [*(place / name for name in names), *drawn]
+    return [place / name for name in names]
 
 
 def as_json(tables: Tables, frame: Any = None) -> str:
@@ -136,10 +139,10 @@ def _write_workbook(frame: Any, tables: Tables, path: Path) -> None:
         sheet.append([csv_cell(plain(cell)) for cell in row])
     for cell in sheet[1]:
         cell.font = Font(bold=True)
-    shares = [i + 1 for i, name in enumerate(frame.columns) if name in ("share", "lower", "upper", "direct", "privacy")]
+    shares = [i for i, name in enumerate(frame.columns) if name in ("share", "lower", "upper", "direct", "privacy")]
     for cells in sheet.iter_rows(min_row=2):
         for i in shares:
-            cells[i - 1].number_format = "0.0%"
+            cells[i].number_format = "0.0%"
     sheet.freeze_panes = "A2"
     for i, name in enumerate(frame.columns):
         sheet.column_dimensions[chr(65 + i)].width = {"question": 30, "in_words": 34, "group": 20}.get(name, 15)
@@ -210,11 +213,6 @@ def _row(table: xr.Dataset, i: int) -> list[str]:
     return [str(one["category"].item()), percent(one["share"]), str(one["interval"].item()), one["in_words"].item()]
 
 
-def percent(share: Any) -> str:
-    """Return a share as all pages show it."""
-    return f"{100 * float(share):.1f} %"
-
-
 def _in_short(everybody: xr.Dataset) -> str:
     first = int(everybody["share"].values.argmax())
     one = everybody.isel(category=first)
@@ -230,25 +228,22 @@ def _by_column(table: xr.Dataset, listed: xr.Dataset, column: str) -> dict[str, 
     """Return the table of groups: shares, intervals, and whether a group clearly differs from everybody."""
     columns, groups = table["column"].values, table["group"].values
     members = groups[(columns == column) & (groups != EVERYBODY)].tolist()
-    shown = listed.sel(group=members[:MOST_GROUPS])
-    overall = listed.sel(group=EVERYBODY)["share"].values
+    overall, own = table["share"].sel(group=EVERYBODY, drop=True), table.sel(group=members)
+    differs = (overall < own["lower"]) | (overall > own["upper"])
     rows = []
-    for i in range(shown.sizes["group"]):
-        one = shown.isel(group=i)
-        differs = (overall < one["lower"].values) | (overall > one["upper"].values)
-        cells = zip(one["share"].values, one["interval"].values, differs, strict=True)
-        rows.append((one["label"].item(), int(one["people"]), [(percent(a), b, bool(c)) for a, b, c in cells]))
-    n_cells = len(members) * table.sizes["category"]
-    marked = table.sel(group=members)
-    share = table["share"].sel(group=EVERYBODY)
+    for name in members[:MOST_GROUPS]:
+        one = listed.sel(group=name)
+        marks = differs.sel(group=name, category=one["category"]).values.tolist()
+        cells = zip(map(percent, one["share"].values), one["interval"].values.tolist(), marks, strict=True)
+        rows.append((one["label"].item(), int(one["people"]), list(cells)))
     return {
         "column": column or "group",
-        "categories": shown["category"].values.tolist(),
+        "categories": listed["category"].values.tolist(),
         "rows": rows,
-        "more": len(members) - shown.sizes["group"],
-        "marked": int(((share < marked["lower"]) | (share > marked["upper"])).sum()),
-        "cells": n_cells,
-        "by_chance": max(1, round(0.05 * n_cells)),
+        "more": len(members) - len(rows),
+        "marked": int(differs.sum()),
+        "cells": differs.size,
+        "by_chance": max(1, round(0.05 * differs.size)),
     }
 
 
@@ -283,12 +278,10 @@ def _protection(tables: Tables) -> list[str]:
 
 
 def _uncertain(tables: Tables) -> list[str]:
-    first = next(iter(tables.values()))
-    everybody = first.sel(group=EVERYBODY)
-    privacy = float(
-        np.average(everybody["privacy"].values, weights=everybody["upper"].values - everybody["lower"].values)
-    )
-    level = round(100 * float(first.attrs["probability"]))
+    everybody = [table.sel(group=EVERYBODY) for table in tables.values()]
+    widths = [one["upper"].values - one["lower"].values for one in everybody]
+    privacy = np.average(np.concatenate([one["privacy"].values for one in everybody]), weights=np.concatenate(widths))
+    level = round(100 * float(everybody[0].attrs["probability"]))
     sentences = [
         f"The range after each percentage shows how far off it may be. If the same survey were repeated many times, "
         f"{level} of 100 such ranges would contain the true percentage.",

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from adobest_pp._files import replacing
+from adobest_pp._files import check_target, replacing
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief, markdown
 from adobest_pp.plots._common import COLORS, check_axes, legend_entry, number_log_axis, plain, save_figure
@@ -22,16 +22,19 @@ from adobest_pp.studies.run_function import DONE, FAILED
 from adobest_pp.studies.summary import axes_in, done, number, numeric_axes, shown, symbol, varying
 
 RESOLUTION = 110
+PAGE, TABLE = "README.md", "medians.csv"
 INTERVALS = (
     f"Median over the runs, with the {summary.percent(summary.LEVEL)} bootstrap interval of the median in brackets. "
     "A cell without a value on a numeric axis is shown for every value of it."
 )
 
 
-def write_page(dataset: xr.Dataset, folder: str | Path, *, progressbar: bool = False) -> list[Path]:
+def write_page(
+    dataset: xr.Dataset, folder: str | Path, *, overwrite: bool = False, progressbar: bool = False
+) -> list[Path]:
     """Write figures, tables and the page (``README.md``) of a study, finished or not, and return the paths, it last.
 
-    The folder is made if it does not exist. Files with the same names are replaced.
+    The folder is made if it does not exist. Files with the same names are replaced only with `overwrite`.
     """
     summary.check_study(dataset)
     target = Path(folder)
@@ -41,6 +44,9 @@ def write_page(dataset: xr.Dataset, folder: str | Path, *, progressbar: bool = F
     written: list[Path] = []
     measures = summary.measures_in(dataset)
     wanted = [(measure, *part) for measure in measures for part in _parts(dataset)]
+    figures = [f"{measure}{suffix}.{kind}" for measure, suffix, *_ in wanted for kind in ("png", "svg")]
+    for name in (PAGE, TABLE, *figures):
+        check_target(target / name, overwrite=overwrite, name="folder")
     with SlowProgress(len(wanted), "writing the page", progressbar) as progress:
         for measure, suffix, where, part in wanted:
             if np.isfinite(summary.done(part, measure)).any():
@@ -48,11 +54,11 @@ def write_page(dataset: xr.Dataset, folder: str | Path, *, progressbar: bool = F
                 parts += save(figure, target, f"{measure}{suffix}", f"{measure}{where}", written)
             progress.advance(1)
     tables = [summary.medians(dataset, measure) for measure in measures]
-    summary.write_csv(tables, target / "medians.csv")
-    parts += ["## Tables", f"{INTERVALS} With quartiles and counts: [medians.csv](medians.csv)."]
+    summary.write_csv(tables, target / TABLE)
+    parts += ["## Tables", f"{INTERVALS} With quartiles and counts: [{TABLE}]({TABLE})."]
     for table in tables:
         parts += [f"### {table.attrs['measure']}", summary.markdown_table(*summary.median_rows(table))]
-    return [*written, target / "medians.csv", write_text(parts, target / "README.md")]
+    return [*written, target / TABLE, write_text(parts, target / PAGE)]
 
 
 def _parts(dataset: xr.Dataset) -> Iterator[tuple[str, str, xr.Dataset]]:

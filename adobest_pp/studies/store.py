@@ -93,11 +93,7 @@ class StudyStore:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        study: Study,
-        accept_changed_sources: bool = False,
-        repair: bool = False,
+        self, path: str | os.PathLike[str], study: Study, accept_changed_sources: bool = False, repair: bool = False
     ) -> None:
         self.path, self.study, self.sources = check_path(path), study, sources_of(study)
         self._keys = _keys(study)

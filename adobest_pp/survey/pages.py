@@ -16,9 +16,9 @@ from adobest_pp import __version__
 from adobest_pp._checks import check_path
 from adobest_pp._files import check_target, replacing
 from adobest_pp._text import render
-from adobest_pp._wording import most_sure
+from adobest_pp._wording import most_sure, percent
 from adobest_pp.mechanisms import Mechanism, audit, guess_bound
-from adobest_pp.report.handout import REPORT, has_excel, percent, write_estimate
+from adobest_pp.report.handout import REPORT, has_excel, write_estimate
 from adobest_pp.survey.budget import Spending, all_waves, epsilon_of_changes, policy_of, spending
 from adobest_pp.survey.definition import Survey, SurveyQuestion
 from adobest_pp.survey.results import SurveyResult, change_in_words, write_tables

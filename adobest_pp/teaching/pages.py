@@ -142,11 +142,6 @@ def inline(text: str) -> Markup:
     return Markup(_markdown().renderInline(" ".join(text.split())))
 
 
-def plain(text: str) -> Markup:
-    """Return code as HTML, with its line breaks."""
-    return escape(text)
-
-
 # Scripts, styles and data of a page
 
 
@@ -175,7 +170,14 @@ def _page(template: str, title: str, script: str = "", data: Any = None, live: b
     if live:
         policy += "; connect-src 'self'"
     embedded = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
-    values |= {"md": md, "inline": inline, "plain": plain, "live": live, "title": title, "kind": values.get("kind", "")}
+    values |= {
+        "md": md,
+        "inline": inline,
+        "plain": escape,
+        "live": live,
+        "title": title,
+        "kind": values.get("kind", ""),
+    }
     return render(
         "adobest_pp.teaching",
         template,

@@ -121,7 +121,8 @@ class Confined:
         with suppress(OSError, ValueError):
             while piece := os.read(self._process.stderr.fileno(), 2**16):
                 kept = (kept + piece)[: 4 * LONGEST_PRINT]
-                self.printed = _cut(kept.decode(errors="replace"))
+                text = kept.decode(errors="replace")
+                self.printed = text if len(text) <= LONGEST_PRINT else f"{text[:LONGEST_PRINT]} … (cut)"
 
     def _clock(self, seconds: float) -> threading.Timer:
         timer = threading.Timer(seconds, self._stop)
@@ -176,7 +177,3 @@ def _folder_of_numpy() -> list[str]:
     """Return the folder of NumPy, where an isolated Python may not look for it, such as the user's."""
     found = find_spec("numpy")
     return [str(Path(found.origin).parents[1])] if found and found.origin else []
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_PRINT else f"{text[:LONGEST_PRINT]} … (cut)"

@@ -2,11 +2,14 @@
 
 import csv
 import json
+from typing import ClassVar
 
 import pytest
 
 from adobest_pp import RRRR, Responses
+from adobest_pp._progress import SlowProgress
 from adobest_pp._wording import CENTRAL
+from adobest_pp.cli.compare import Request, run
 from adobest_pp.diagnostics import Cause, Verdict
 from tests.cli.test_main import adobest, run_here
 
@@ -68,6 +71,47 @@ def test_people_of_a_file(tmp_path, capsys):
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
 
 
+@pytest.mark.parametrize("name", ["report.html", "posterior.nc", "comparison.csv", "figures/estimate.svg"])
+def test_no_file_in_the_folder_is_replaced_unasked(name, tmp_path, capsys):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    refused = run_here(capsys, "compare", *SMALL, "--out", tmp_path)
+    assert refused.returncode == 2
+    assert f"with {name}: --overwrite replaces it" in refused.stderr
+    assert (tmp_path / name).read_text() == "mine"
+
+
+class Recorder(SlowProgress):
+    """A bar that is never shown, and remembers what it would have shown."""
+
+    shown: ClassVar[list] = []
+
+    def advance(self, amount, note=""):
+        super().advance(amount, note)
+        Recorder.shown.append((self._label, self._done, self._total, note))
+
+
+def test_a_stage_counts_as_done_when_the_next_one_begins(tmp_path, monkeypatch):
+    def grade(*arguments, **options):
+        for stage in ("compiling", "sampling", "comparing"):
+            arguments[4](stage)
+
+    for name, stand_in in {
+        "SlowProgress": Recorder,
+        "grade_samplers": grade,
+        "n_stages": lambda *_: 3,
+        "write_report": lambda *_: [],
+    }.items():
+        monkeypatch.setattr(f"adobest_pp.cli.compare.{name}", stand_in)
+    monkeypatch.setattr(Recorder, "shown", [])
+    request = Request(50, None, None, None, None, None, {"epsilon": 1.0, "mechanism": "srr"})
+    run(request, tmp_path / "new", 1.0, 10, 1, {"threshold": None}, overwrite=False, quiet=True, as_json=False)
+    stages = [(0, "compiling"), (1, "sampling"), (2, "comparing"), (3, "")]
+    assert Recorder.shown == [("comparing", done, 3, note) for done, note in stages] + [
+        ("writing the report", 1, 1, "")
+    ]
+
+
 @pytest.mark.long
 def test_responses_of_a_file(tmp_path, capsys):
     mechanism = RRRR(3, 1.0)
@@ -95,7 +139,7 @@ def test_responses_of_a_file(tmp_path, capsys):
         (("--mechanism", "best"), "mechanism must be one of"),
         (("--mechanism", "design", "--kappa", 0.5), "kappa must be left out for design"),
         (("--responses", "missing.nc"), "missing.nc"),
-        (("--people", 0), "n_people"),
+        (("--people", 0), "--people must be an integer of at least 1, got 0"),
         (("--draws", 3), "--draws"),
         (("--prior", 0), "--prior"),
         (("--prior", "learnt"), "--prior"),

@@ -74,6 +74,32 @@ def test_it_prints_the_estimate_of_the_library(file, tmp_path, capsys):
     assert content["estimate"][0]["question"] == "How often?"
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"group;share\n\xff;1\n", "it is not a CSV file in UTF-8"),
+        (b"group,share\n" + b"x" * 200_000 + b",1\n", "it is not a CSV file in UTF-8"),
+        (b"group,share\n", "got no rows in"),
+        (b"region,share\nnorth,1\n", "got ['region', 'share'] in"),
+    ],
+)
+def test_margins_that_cannot_be_read_are_named(file, content, words, tmp_path, capsys):
+    (tmp_path / "margins.csv").write_bytes(content)
+    assert _run("estimate", file, "--group", "region", "--margins", tmp_path / "margins.csv") == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("adobest: --margins must name a CSV file with the columns group, share, and column if ")
+    assert words in printed
+
+
+def test_an_error_names_the_argument_of_this_command(tmp_path, capsys):
+    assert _run("estimate", tmp_path / "missing.parquet") == 2
+    assert capsys.readouterr().err.startswith("adobest: FILE must match at least one file, got ")
+    (tmp_path / "plain.csv").write_text("answer\n0\n1\n")
+    assert _run("estimate", tmp_path / "plain.csv") == 2
+    assert "FILE " in (said := capsys.readouterr().err)
+    assert "does not name the mechanism of its answers" in said
+
+
 def _run(*arguments):
     with pytest.raises(SystemExit) as ended:
         main([str(each) for each in arguments])

@@ -9,9 +9,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import typer
 
 from adobest_pp import RRRR, SRR, select_subset, utility
-from adobest_pp.cli.main import main
+from adobest_pp.cli.main import app, main
 from adobest_pp.design import UTILITIES
 
 TERMINAL = {"COLUMNS": "120", "NO_COLOR": "1"}
@@ -68,6 +69,17 @@ def test_audit_of_a_matrix(tmp_path, suffix, capsys):
     assert "NO" in done.stdout
 
 
+SUBSETS = ("--mechanism", "subset-selection", "--categories", 6, "--epsilon", 1)
+
+
+def test_a_setting_that_has_an_option_of_its_own_is_audited(capsys):
+    by_option, by_setting = (
+        run_here(capsys, "audit", *SUBSETS, *each) for each in (["--size", 1], ["--setting", "size=1"])
+    )
+    assert "size=1" in by_option.stdout
+    assert by_setting.stdout == by_option.stdout
+
+
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys):
     text = tmp_path / "matrix.csv"
     text.write_text("a,b\n1,2\n")
@@ -78,6 +90,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys):
         (["--matrix", text, "--epsilon", 1], "a CSV file of numbers without a header"),
         (["--matrix", tmp_path / "none.npy", "--epsilon", 1], "which is not a file"),
         (["--matrix", text, "--mechanism", "srr", "--epsilon", 1], "--matrix must be given alone"),
+        ([*SUBSETS, "--size", 2, "--setting", "size=2"], "--size must be left out with --setting size=2"),
     ]:
         done = run_here(capsys, "audit", *arguments)
         assert done.returncode == 2
@@ -102,6 +115,19 @@ def test_a_complex_matrix_is_refused(tmp_path, capsys):
 
 def test_help_has_an_example(capsys):
     assert "Example: adobest audit" in run_here(capsys, "audit", "--help").stdout
+    assert "Example: adobest study run" in run_here(capsys, "study", "--help").stdout
+
+
+def commands(group, words=("adobest",)):
+    """Yield every command and group of commands, with the words that call it."""
+    yield words, group
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, (*words, name))
+
+
+def test_every_help_has_an_example_of_its_own_command():
+    for words, command in commands(typer.main.get_command(app)):
+        assert (command.epilog or "").startswith(f"Example: {' '.join(words)} "), words
 
 
 def test_utilities_prints_every_size_and_marks_the_chosen_ones(capsys):

@@ -66,8 +66,8 @@ def test_an_inflated_sd_is_found():
     assert row.scale_size == row.sd_ratio.sel(category=row.scale_category.item())
     assert f"sd {row.scale_size.item():.2f}× in {row.scale_category.item()}" in words
     assert np.all(row.sd_ratio > 1.15)
-    assert row.energy_p_value <= _comparison.family_level()
-    assert row.stein_p_value <= _comparison.family_level()
+    assert row.energy_p_value <= _comparison.FAMILY_LEVEL
+    assert row.stein_p_value <= _comparison.FAMILY_LEVEL
     assert row.stein_discrepancy > row.stein_threshold
 
 
@@ -84,7 +84,7 @@ def test_a_shifted_mean_is_found_and_its_category_named():
     assert row.mean_shift.sel(category="no") == pytest.approx(0.4, abs=0.08)
     assert row.location_error.sel(category="no") > row.error_limit
     assert abs(row.location_error.sel(category="yes")) < row.error_limit
-    assert row.location_p_value < _comparison.family_level()
+    assert row.location_p_value < _comparison.FAMILY_LEVEL
 
 
 def test_a_stuck_chain_is_found():
@@ -119,7 +119,7 @@ def test_a_swapped_category_is_found():
     row, _ = graded(exact(1)[..., [1, 0, 2, 3]])
     assert values(row) == ("biased", "marginal")
     assert row.location_category.item() in ("yes", "no")
-    assert row.stein_p_value <= _comparison.family_level()
+    assert row.stein_p_value <= _comparison.FAMILY_LEVEL
     assert row.tv_reference > 0.05
 
 
@@ -268,7 +268,7 @@ def test_figures_are_what_they_say():
     quantiles = [np.quantile(z, [0.05, 0.95], axis=0) for z in (x, y)]
     assert row.tail_error.values == pytest.approx(np.abs(quantiles[0] - quantiles[1]).max(axis=0) / y.std(axis=0))
     for name in ("location", "scale"):
-        assert (row[f"{name}_p_value"] <= _comparison.family_level()) == (
+        assert (row[f"{name}_p_value"] <= _comparison.FAMILY_LEVEL) == (
             np.abs(row[f"{name}_error"]).max() > row.error_limit
         )
     assert result.sel(sampler="nuts").wasserstein.values.tolist() == [0.0] * 4

@@ -99,6 +99,13 @@ def test_ranked_shares_of_draws_alone_and_of_two_categories():
         plots.plot_ranked(tree(exact(0), LABELS), threshold=2)
 
 
+def test_a_threshold_is_checked_before_a_figure_is_made(draws):
+    before = plt.get_fignums()
+    with refuses("threshold"):
+        plots.plot_ranked(next(iter(draws.values())), threshold=2.0)
+    assert plt.get_fignums() == before
+
+
 def test_traces_are_evenly_spaced_draws_of_the_chains(draws, tmp_path):
     panels = plots.plot_traces(draws, ["_unsure", "yes"])
     panels[0, 0].figure.savefig(tmp_path / "figure.svg")

@@ -16,7 +16,7 @@ from adobest_pp._wording import intervals_in_words, verdict_in_words
 from adobest_pp.intervals import privacy_share
 from adobest_pp.report import write_report
 from adobest_pp.report.findings import SAMPLERS
-from adobest_pp.report.folder import _as_cells, least_mixed, summary
+from adobest_pp.report.folder import FILES, _as_cells, least_mixed, summary
 from tests.report.conftest import HOSTILE
 
 FIGURES = ("estimate", "comparison", "traces", "ranks", "contraction")
@@ -139,11 +139,17 @@ def test_the_table_has_a_row_for_each_sampler_and_category(hostile_report, hosti
     np.testing.assert_allclose([float(row["mean"]) for row in rows], mean)
 
 
-def test_a_second_report_does_not_take_the_place_of_the_first(hostile_findings, tmp_path):
-    (tmp_path / "report.html").write_text("old")
-    with pytest.raises(FileExistsError, match="overwrite"):
+@pytest.mark.parametrize("name", ["report.html", "posterior.nc", "comparison.csv", "figures/traces.png"])
+def test_a_second_report_does_not_take_the_place_of_the_first(hostile_findings, tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("old")
+    with pytest.raises(FileExistsError, match=f"{name}: overwrite"):
         write_report(hostile_findings, tmp_path)
-    assert (tmp_path / "report.html").read_text() == "old"
+    assert [path.read_text() for path in tmp_path.rglob("*.*")] == ["old"]
+
+
+def test_every_file_that_is_written_was_checked(hostile_report):
+    assert {path.relative_to(hostile_report).as_posix() for path in hostile_report.rglob("*.*")} <= {*FILES}
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.report.handout import as_table, write_estimate
+from adobest_pp.report.handout import as_table, page, write_estimate
 from tests.refusals import refuses
 
 QUESTION = "How often do you <b>drink</b>?"
@@ -44,6 +44,15 @@ def test_every_file_has_the_same_numbers_to_the_last_digit(table, folder):
         assert [float(row[name]) for row in written] == values
         assert [row[name] for row in content] == values
         assert [row[rows[0].index(name)] for row in rows[1:]] == values
+
+
+def test_the_price_of_protection_is_that_of_all_questions(table):
+    free = table.assign(privacy=0 * table["privacy"])
+    width = (table["upper"] - table["lower"]).sel(group="everybody")
+    price = float((table["privacy"].sel(group="everybody") * width).sum() / width.sum())
+    for tables, expected in (({"a": table}, price), ({"a": table, "b": free}, price / 2), ({"a": free}, 0)):
+        text = page(tables, {}, "Drinking")
+        assert f"about {round(100 * expected)} % of the width is the price of protection" in text
 
 
 def test_the_page_shows_them_rounded(table, folder):

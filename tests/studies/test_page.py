@@ -101,6 +101,16 @@ def test_the_same_study_gives_the_same_files(tmp_path):
         assert one.read_bytes() == other.read_bytes(), one.name
 
 
+@pytest.mark.parametrize("name", ["README.md", "medians.csv", "loss.svg"])
+def test_a_file_in_the_folder_is_replaced_only_if_asked(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(FileExistsError, match=name):
+        write_page(small(), tmp_path)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine")]
+    page_of(small(), tmp_path, overwrite=True)
+    assert (tmp_path / name).read_bytes() != b"mine"
+
+
 def test_what_is_no_study_is_refused(tmp_path):
     with refuses("dataset"):
         write_page(dataset(runs=2).rename(cell="place"), tmp_path)
