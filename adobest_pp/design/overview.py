@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike
 from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories, check_probabilities
 from adobest_pp._text import brief
 from adobest_pp._types import Floats, Integers
-from adobest_pp.design.optimal import asymptotic_variance, identifies, optimal_mechanism, reduced_information
+from adobest_pp.design.optimal import (
+    MOST_INVERTED,
+    asymptotic_variance,
+    identifies,
+    optimal_mechanism,
+    reduced_information,
+    variances_of_counts,
+)
 from adobest_pp.design.set_families import MOST_ENUMERATED
 from adobest_pp.design.utilities import select_subset
 from adobest_pp.mechanisms import Mechanism, audit, build_mechanism, find_mechanism
@@ -36,8 +43,6 @@ WHEN = {
 }
 PLANNED = tuple(WHEN)
 SHAPES = ("even", "uneven", "sparse")
-# The most categories for which the information of an answer, of K² numbers, is inverted.
-MOST_INVERTED = 2000
 # The smallest budget that is planned for.
 LEAST_EPSILON = 0.01
 # Half of a 95 % interval, in standard deviations.
@@ -117,8 +122,10 @@ def unit_half_widths(one: Candidate, theta: Floats) -> Floats:
     """
     from adobest_pp.likelihood.without_prior import MOST_CATEGORIES, counts_say_all
 
-    if one.mechanism.naming() is not None and (theta.size > MOST_CATEGORIES or counts_say_all(one.mechanism)):
-        return np.asarray(DEVIATIONS * np.sqrt(_variances_of_counts(one.mechanism, theta)))
+    if theta.size > MOST_CATEGORIES or counts_say_all(one.mechanism):
+        by_counts = variances_of_counts(one.mechanism, theta)
+        if by_counts is not None:
+            return np.asarray(DEVIATIONS * np.sqrt(by_counts))
     if theta.size > MOST_INVERTED:
         return np.full(theta.size, np.inf)
     information, basis = reduced_information(one.mechanism, theta, one.subset)
@@ -128,21 +135,12 @@ def unit_half_widths(one: Candidate, theta: Floats) -> Floats:
     return np.asarray(DEVIATIONS * np.sqrt(np.sum((basis @ vectors) ** 2 / values, axis=1)))
 
 
-def _variances_of_counts(mechanism: Mechanism, theta: Floats) -> Floats:
-    """Return n times the variances of shares that are estimated from how many answers name each category."""
-    naming = mechanism.naming()
-    assert naming is not None
-    truth, other = naming
-    h = other + (truth - other) * theta
-    return np.asarray(h * (1 - h) / (truth - other) ** 2)
-
-
 def _variance(one: Candidate, theta: Floats) -> float:
     """Return n times the sum of the variances of all shares, NaN if it would take too long."""
     from adobest_pp.likelihood.without_prior import MOST_CATEGORIES
 
-    if theta.size > MOST_CATEGORIES and one.mechanism.naming() is not None:
-        return float(_variances_of_counts(one.mechanism, theta).sum())
+    if theta.size > MOST_CATEGORIES and (by_counts := variances_of_counts(one.mechanism, theta)) is not None:
+        return float(by_counts.sum())
     return asymptotic_variance(one.mechanism, theta, subset=one.subset) if theta.size <= MOST_INVERTED else math.nan
 
 

@@ -248,6 +248,14 @@ class Mechanism(ABC):
         """
         return None
 
+    def naming_over_hashes(self) -> tuple[float, float, float] | None:
+        """Return what `naming` is on average over public hash functions, and a factor; None without such functions.
+
+        The factor is by how much the variance of the shares is above that of infinitely many functions. None also if
+        the functions cannot tell all categories apart.
+        """
+        return None
+
     def total_information(self, answers: Answers, published: Published, theta: Floats) -> Floats:
         """Return the Fisher information of θ in all of these answers, given what was published; see `information`."""
         if not self.publishes_subset:
@@ -476,7 +484,7 @@ class ExtremalMechanism(Mechanism):
         >>> ad.HadamardResponse(3, epsilon=1.0).matvec(np.array([0.5, 0.3, 0.2])).tolist()
         [1.0, 0.3, 0.5, 0.2]
         """
-        vector, block = np.ascontiguousarray(theta, dtype=np.float64), self.structure()
+        vector, block = _vector(theta, "theta", self.n_categories), self.structure()
         if not block.size:
             return np.asarray(self.support(self.outputs()) @ vector)
         from adobest_pp.transforms import structured_masses
@@ -487,7 +495,7 @@ class ExtremalMechanism(Mechanism):
 
     def rmatvec(self, weights: Floats) -> Floats:
         """Return Σ weights[z]·1[x ∈ A_z] over all possible answers z, of shape (K,): the transpose of `matvec`."""
-        vector, block = np.ascontiguousarray(weights, dtype=np.float64), self.structure()
+        vector, block = _vector(weights, "weights", self.n_outputs), self.structure()
         if not block.size:
             return np.asarray(vector @ self.support(self.outputs()))
         from adobest_pp.transforms import add_structured
@@ -580,6 +588,15 @@ class NumberedMechanism(ExtremalMechanism):
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts | None:
         """Count each answer, if there are not too many."""
         return None if self.n_outputs > MAX_COUNTED else output_counts(answers, self.transition_matrix(), theta)
+
+
+def _vector(values: ArrayLike, name: str, size: int) -> Floats:
+    """Return an array of shape (size,), contiguous, or raise ValueError: compiled functions do not check lengths."""
+    allowed = f"{size:,} numbers"
+    vector = np.ascontiguousarray(check_numbers(values, "biuf", name, allowed), dtype=np.float64)
+    if np.shape(values) != (size,):
+        raise ValueError(f"{name} must be {allowed}, got an array of shape {np.shape(values)}")
+    return vector
 
 
 def _integers(row: list[Any], allowed: str) -> list[int]:
