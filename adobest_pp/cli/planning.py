@@ -199,7 +199,7 @@ def _guess_in_words(made: "Plan") -> str:
 def _as_json(made: "Plan") -> dict[str, Any]:
     from adobest_pp._wording import budget_in_words
 
-    names = ("epsilon", "people", "half_width", "worst_half_width", "best_guess", "error", "method")
+    names = ("epsilon", "people", "half_width", "worst_half_width", "best_guess", "bits", "error", "method")
     rows = [
         {"mechanism": name} | {each: _plain(made.table[each].sel(mechanism=name).item()) for each in names}
         for name in made.table["mechanism"].values.tolist()
