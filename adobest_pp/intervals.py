@@ -238,8 +238,9 @@ def summary(
         (`covering_intervals`), and it always contains the mean. ``"posterior"``: the shortest interval with 95 % of the
         draws (`shortest_intervals`), which is right if the prior is. The default is covering if `theta` is a tree from
         `sample` whose prior treats all categories alike. It is posterior for draws without answers, and for a prior
-        that prefers some categories: it was chosen deliberately. For a tree of `pymc.sample` it is covering if you pass
-        `responses`. Shares by region or another further dimension have posterior intervals, one for each cell.
+        that prefers some categories: it was chosen deliberately; and with more than 500 categories for mechanisms that
+        treat them differently, such as `RRRR`. For a tree of `pymc.sample` it is covering if you pass `responses`.
+        Shares by region or another further dimension have posterior intervals, one for each cell.
     var_name : str, optional
         The variable of a tree; by default ``theta``, or else the only one that sums to one along a dimension.
     responses : Responses or Gathered, optional

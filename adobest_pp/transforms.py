@@ -106,8 +106,9 @@ def structured_masks(sets, structure, n_categories):  # type: ignore[no-untyped-
 # Points are numbered as in `adobest_pp.mechanisms.projective_geometry_response`. Categories and answers have the same
 # numbers, so the transpose is the same sum.
 #
-# Count-mean sketch: category x is in set z if function z // g hashes it to z % g. A block has g, K and the values of
-# all categories under all functions, of shape (k, K), four in each integer.
+# Count-mean sketch: category x is in set z if function z // g hashes it to z % g. A block has g, K, a shift s, and the
+# values of all categories under all functions: 2^s values in each integer, and new integers for each function. There
+# are about as many functions as categories, so each value has as few bits as g allows.
 
 
 @njit(cache=True)
@@ -127,12 +128,12 @@ def block_masses(theta, block, masses):  # type: ignore[no-untyped-def]
         copy_into(values[: theta.size], theta)
         _orthogonal_sums(values, block, masses)
     elif block[0] == SKETCH:
-        g = block[3]
+        g, shift = block[3], block[5]
         masses[:] = 0.0
         for function in range(masses.size // g):
-            into = masses[function * g : (function + 1) * g]
+            into, words = masses[function * g : (function + 1) * g], sketch_words(function, block)
             for x in range(theta.size):
-                into[sketch_value(function, x, block)] += theta[x]
+                into[sketch_value(x, words, shift)] += theta[x]
 
 
 @njit(cache=True)
@@ -149,11 +150,11 @@ def add_block(pull, block, slope):  # type: ignore[no-untyped-def]
         for x in range(slope.size):
             slope[x] += sums[x]
     elif block[0] == SKETCH:
-        g = block[3]
+        g, shift = block[3], block[5]
         for function in range(pull.size // g):
-            out = pull[function * g : (function + 1) * g]
+            out, words = pull[function * g : (function + 1) * g], sketch_words(function, block)
             for x in range(slope.size):
-                slope[x] += out[sketch_value(function, x, block)]
+                slope[x] += out[sketch_value(x, words, shift)]
 
 
 @njit(cache=True)
@@ -174,15 +175,22 @@ def holds(x, z, block):  # type: ignore[no-untyped-def]
             two //= q
         return total == 0
     if block[0] == SKETCH:
-        return sketch_value(z // block[3], x, block) == z % block[3]
+        return sketch_value(x, sketch_words(z // block[3], block), block[5]) == z % block[3]
     return False
 
 
 @njit(cache=True)
-def sketch_value(function, x, block):  # type: ignore[no-untyped-def]
-    """Return the value to which a function of a sketch hashes category x."""
-    place = function * block[4] + x
-    return (block[5 + (place >> 2)] >> (16 * (place & 3))) & 0xFFFF
+def sketch_words(function, block):  # type: ignore[no-untyped-def]
+    """Return the integers of a sketch with the values of all categories under one function."""
+    width = ((block[4] - 1) >> block[5]) + 1
+    return block[6 + function * width : 6 + (function + 1) * width]
+
+
+@njit(cache=True, inline="always")
+def sketch_value(x, words, shift):  # type: ignore[no-untyped-def]
+    """Return the value of category x, given the integers of a function."""
+    place = x & ((1 << shift) - 1)
+    return (words[x >> shift] >> (place << (6 - shift))) & ((1 << (64 >> shift)) - 1)
 
 
 # The transform of Hadamard response.

@@ -293,3 +293,51 @@ def test_answers_of_a_model_serve_as_well():
         ours, other = ask(tree), ask(model, responses=responses)
         np.testing.assert_array_equal(ours["lower"], other["lower"])
         assert other["vote"].values.tolist() == ours["category"].values.tolist()
+
+
+# ---------------------------------------------------------------- public hash functions
+@pytest.fixture(scope="module")
+def sketched():
+    """Answers of a count-mean sketch with 600 categories whose shares fall as 1/rank, five times."""
+    mechanism, rng = ad.CountMeanSketch(600, 1.0), np.random.default_rng(11)
+    theta = 1 / np.arange(1, 601)
+    theta /= theta.sum()
+    people = (rng.choice(600, 30_000, p=theta) for _ in range(5))
+    return theta, [ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng)) for x in people]
+
+
+def test_hash_functions_give_estimates_for_thousands_of_categories(sketched, monkeypatch):
+    theta, collections = sketched
+    groups = np.minimum(np.arange(600), 4)
+    z, z_of_groups, held = [], [], []
+    for responses in collections:
+        found, of_groups = direct_estimate(responses, theta), direct_estimate(responses, theta, groups)
+        z.append((found.estimate - theta) / found.sd(theta))
+        z_of_groups.append((of_groups.estimate - np.bincount(groups, theta)) / of_groups.sd(np.bincount(groups, theta)))
+        lower, upper = intervals.covering_intervals(found)
+        held.append((lower <= theta) & (theta <= upper))
+    assert abs(np.mean(z)) < 3 / np.sqrt(3000)
+    assert np.std(z) == pytest.approx(1, abs=0.05)
+    assert np.abs(z_of_groups).max() < 4
+    assert 0.94 < np.mean(held) < 0.96
+    # One step of Fisher scoring with all of the information agrees.
+    monkeypatch.setattr("adobest_pp.likelihood.without_prior.MOST_CATEGORIES", 1000)
+    exact = direct_estimate(collections[-1], theta)
+    np.testing.assert_allclose(found.sd(theta), exact.sd(theta), rtol=0.04)
+    assert np.corrcoef(found.estimate - theta, exact.estimate - theta)[0, 1] > 0.99
+
+
+def test_lists_of_hashed_answers_rest_on_the_answers(sketched):
+    theta, collections = sketched
+    draws = np.random.default_rng(12).dirichlet(1 + 30_000 * theta, size=(1, 50))
+    tree = xr.DataTree.from_dict({"posterior": tree_of(draws[0]).rename("theta").to_dataset()})
+    found = above(tree, 0.03, responses=collections[0])
+    assert found.attrs["interval"] == "covering"
+    assert (theta[found["category"].values.astype(int)] > 0.03).all()
+    assert "0" in found["category"].values
+
+
+def test_too_few_hash_functions_leave_the_draws():
+    mechanism, rng = ad.CountMeanSketch(600, 1.0, n_hashes=100), np.random.default_rng(13)
+    responses = ad.Responses.from_arrays(mechanism, mechanism.privatize(rng.integers(600, size=1000), rng=rng))
+    assert direct_estimate(responses, np.full(600, 1 / 600)) is None

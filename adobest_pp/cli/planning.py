@@ -197,7 +197,7 @@ def _as_json(made: "Plan") -> dict[str, Any]:
     from adobest_pp._wording import budget_in_words
 
     budget = _budget_of(made)
-    names = ("epsilon", "people", "half_width", "worst_half_width", "best_guess", "error", "method")
+    names = ("epsilon", "people", "half_width", "worst_half_width", "best_guess", "bits", "error", "method")
     return {
         "found": made.found,
         "plans": _records(made.table, names),

@@ -37,10 +37,13 @@ from adobest_pp._numerics import zero_sum_basis
 from adobest_pp._text import brief
 from adobest_pp._types import Floats, Integers, Masks
 from adobest_pp.answers.responses import Responses
-from adobest_pp.design.set_families import FEW_SETS, GAP, Objective, Problem, best_family, variances_of
+from adobest_pp.design.set_families import FEW_SETS, GAP, MOST_ENUMERATED, Objective, Problem, best_family, variances_of
 from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.set_family import SetFamily
 from adobest_pp.mechanisms.subset_selection import SubsetSelection
+
+# The most categories for which the information of an answer, of K² numbers, is inverted.
+MOST_INVERTED = 2000
 
 CRITERIA = ("variance", "worst")
 # Ranges in which the arithmetic is sound.
@@ -266,6 +269,9 @@ def asymptotic_variance(mechanism: Mechanism, theta: ArrayLike, *, subset: Array
     Subset selection, unary encoding and local hashing have too many answers to list: see
     `adobest_pp.mechanisms.information`. For local hashing it is the mean over random hashes.
 
+    With more than 2,000 categories F is not inverted where that can be avoided: if the number of answers that name a
+    category identifies its share, this is the summed variance of these estimates, which are nearly efficient.
+
     Examples
     --------
     >>> import adobest_pp as ad
@@ -277,8 +283,25 @@ def asymptotic_variance(mechanism: Mechanism, theta: ArrayLike, *, subset: Array
     if not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be a Mechanism, got {brief(mechanism)}")
     shares = check_probabilities(theta, mechanism.n_categories)
+    by_counts = variances_of_counts(mechanism, shares) if shares.size > MOST_INVERTED and subset is None else None
+    if by_counts is not None:
+        return float(by_counts.sum())
     values = np.linalg.eigvalsh(reduced_information(mechanism, shares, subset)[0])
     return float(np.sum(1 / values)) if identifies(values) else math.inf
+
+
+def variances_of_counts(mechanism: Mechanism, theta: Floats) -> Floats | None:
+    """Return n times the variances of shares that are estimated from how many answers name each category.
+
+    None if these do not determine the shares.
+    """
+    alike = mechanism.naming()
+    found = mechanism.naming_over_hashes() if alike is None else (*alike, 1.0)
+    if found is None:
+        return None
+    truth, other, factor = found
+    h = other + (truth - other) * theta
+    return np.asarray(factor * h * (1 - h) / (truth - other) ** 2)
 
 
 def reduced_information(mechanism: Mechanism, theta: Floats, subset: ArrayLike | None) -> tuple[Floats, Floats]:
@@ -313,6 +336,8 @@ def efficiency(mechanism: Mechanism, theta: ArrayLike, *, subset: ArrayLike | No
     1.0
     """
     variance = asymptotic_variance(mechanism, theta, subset=subset)
+    if mechanism.n_categories > MOST_ENUMERATED:
+        return math.nan
     return optimal_mechanism(theta, mechanism.epsilon).lower_bound / variance
 
 

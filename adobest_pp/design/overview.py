@@ -12,11 +12,13 @@ from adobest_pp._checks import MAX_EPSILON, check_n_categories, check_numbers, c
 from adobest_pp._text import brief
 from adobest_pp._types import Floats, Integers
 from adobest_pp.design.optimal import (
+    MOST_INVERTED,
     asymptotic_variance,
     check_within,
     identifies,
     optimal_mechanism,
     reduced_information,
+    variances_of_counts,
 )
 from adobest_pp.design.set_families import MOST_ENUMERATED
 from adobest_pp.design.utilities import select_subset
@@ -42,8 +44,6 @@ WHEN = {
 }
 PLANNED = tuple(WHEN)
 SHAPES = ("even", "uneven", "sparse")
-# The most categories for which the information of an answer, of K² numbers, is inverted.
-MOST_INVERTED = 2000
 # The budgets that are planned for.
 LEAST_EPSILON = 0.01
 BUDGETS = (LEAST_EPSILON, MAX_EPSILON)
@@ -124,9 +124,10 @@ def unit_half_widths(one: Candidate, theta: Floats) -> Floats:
     """
     from adobest_pp.likelihood.without_prior import MOST_CATEGORIES, counts_say_all
 
-    naming = one.mechanism.naming()
-    if naming is not None and (theta.size > MOST_CATEGORIES or counts_say_all(one.mechanism)):
-        return np.asarray(DEVIATIONS * np.sqrt(_variances_of_counts(naming, theta)))
+    if theta.size > MOST_CATEGORIES or counts_say_all(one.mechanism):
+        by_counts = variances_of_counts(one.mechanism, theta)
+        if by_counts is not None:
+            return np.asarray(DEVIATIONS * np.sqrt(by_counts))
     if theta.size > MOST_INVERTED:
         return np.full(theta.size, np.inf)
     information, basis = reduced_information(one.mechanism, theta, one.subset)
@@ -136,20 +137,12 @@ def unit_half_widths(one: Candidate, theta: Floats) -> Floats:
     return np.asarray(DEVIATIONS * np.sqrt(np.sum((basis @ vectors) ** 2 / values, axis=1)))
 
 
-def _variances_of_counts(naming: tuple[float, float], theta: Floats) -> Floats:
-    """Return n times the variances of shares that are estimated from how many answers name each category."""
-    truth, other = naming
-    h = other + (truth - other) * theta
-    return np.asarray(h * (1 - h) / (truth - other) ** 2)
-
-
 def _variance(one: Candidate, theta: Floats) -> float:
     """Return n times the sum of the variances of all shares, NaN if it would take too long."""
     from adobest_pp.likelihood.without_prior import MOST_CATEGORIES
 
-    naming = one.mechanism.naming()
-    if theta.size > MOST_CATEGORIES and naming is not None:
-        return float(_variances_of_counts(naming, theta).sum())
+    if theta.size > MOST_CATEGORIES and (by_counts := variances_of_counts(one.mechanism, theta)) is not None:
+        return float(by_counts.sum())
     return asymptotic_variance(one.mechanism, theta, subset=one.subset) if theta.size <= MOST_INVERTED else math.nan
 
 

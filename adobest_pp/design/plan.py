@@ -55,6 +55,8 @@ PILOT_DRAWS = 1000
 # Half-widths within the first share of the best count as equal. A design, which needs a guess of θ, must be better by
 # the second.
 AS_GOOD, WORTH_A_DESIGN = 0.02, 0.05
+# Answers with more bits than this hardly ever repeat, so they cannot be counted: a posterior then visits all of them.
+LONG_ANSWER = 256
 # Below these limits the asymptotic half-width is within 10 % of the simulated one: the half-width divided by the
 # distance of the share to 0 or 1, and the standard deviation divided by the prior's, each the mean over the categories.
 BESIDE_SHARES, BESIDE_PRIOR = 0.4, 0.3
@@ -86,8 +88,8 @@ class Plan:
         number that was found, as a share of it (0 for the formula); ``method``, ``"asymptotic"``, ``"simulated"``,
         ``"rough"`` (the asymptotic formula, where it may be off by more than 10 %) or ``"unreachable"``;
         ``unit_half_width``, √n times the half-width for large n; ``reliable_from``, the number of people from which
-        that formula is within 10 %; and ``best_guess``, how likely whoever sees one answer and knows the shares guesses
-        the person's category right (`Mechanism.best_guess`).
+        that formula is within 10 %; ``best_guess``, how likely whoever sees one answer and knows the shares guesses
+        the person's category right (`Mechanism.best_guess`); and ``bits`` of an answer, if all were equally likely.
     theta : xarray.DataArray
         The shares that were planned for, by ``category``.
     found : {"people", "epsilon", "half_width"}
@@ -292,7 +294,8 @@ def _plan(answers: "dict[str, PlanSolution]", question: "PlanProblem", labels: t
 def _recommended(answers: "dict[str, PlanSolution]", found: str) -> tuple[str, str]:
     """Return the mechanism to use, and why: the simplest of those that are as good as the best.
 
-    People count by their square root, so that they compare like half-widths.
+    Mechanisms with long answers come last: such answers hardly repeat, so they cannot be counted. People count by their
+    square root, so that they compare like half-widths.
     """
     power = 0.5 if found == "people" else 1.0
     costs = {name: getattr(each, found) ** power for name, each in answers.items() if each.half_width > 0}
@@ -307,13 +310,17 @@ def _recommended(answers: "dict[str, PlanSolution]", found: str) -> tuple[str, s
         """Return two standard errors of a cost relative to the least one."""
         return 2 * power * math.hypot(answers[name].error, answers[first].error)
 
-    best = min((name for name in fixed if fixed[name] <= (1 + max(AS_GOOD, margin(name))) * least), key=_place)
+    good = [name for name in fixed if fixed[name] <= (1 + max(AS_GOOD, margin(name))) * least]
+    best = min(good, key=lambda name: (answers[name].bits > LONG_ANSWER, _place(name)))
     if DESIGN in costs and DESIGN not in fixed and costs[DESIGN] < (1 - max(WORTH_A_DESIGN, margin(DESIGN))) * least:
         share = 1 - (costs[DESIGN] / least) ** (1 / power)
         return DESIGN, (
             f"{DESIGN}: {share:.0%} {words} than {best}, the best that needs no guess of the shares; it is made for "
             "these shares, so ask in rounds and let the first round estimate them."
         )
+    longer = min(good, key=_place)
+    bits, more_bits = answers[best].bits, answers[longer].bits
+    short = f" Its answers have {bits:.0f} bits, in place of {more_bits:,.0f} with {longer}." if longer != best else ""
     worst = max(fixed, key=lambda name: fixed[name])
     share = 1 - (fixed[best] / fixed[worst]) ** (1 / power)
     if len(costs) == 1:
@@ -321,8 +328,9 @@ def _recommended(answers: "dict[str, PlanSolution]", found: str) -> tuple[str, s
     if len(fixed) == 1:
         return best, f"{best}: as good as a design as far as the plan can tell, and it needs no guess of the shares."
     if share < AS_GOOD:
-        return best, f"{best}: the simplest, and as good as the others."
-    return best, f"{best}: the simplest of the best that need no guess of the shares; {share:.0%} {words} than {worst}."
+        return best, f"{best}: the simplest, and as good as the others.{short}"
+    why = f"the simplest of the best that need no guess of the shares; {share:.0%} {words} than {worst}"
+    return best, f"{best}: {why}.{short}"
 
 
 def _place(name: str) -> int:
@@ -344,6 +352,7 @@ class PlanSolution(NamedTuple):
     unit_half_width: float
     reliable_from: float
     best_guess: float
+    bits: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -545,9 +554,9 @@ class Search:
         else:
             self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
         mechanism, mean, worst = one.mechanism, float(widths.mean()), float(widths.max())
-        guess = mechanism.best_guess(asked.theta, subset=one.subset)
-        reliable = reliable_from(unit, asked.theta, asked.prior)
-        return PlanSolution(people, mechanism.epsilon, mean, worst, error, method, float(unit.mean()), reliable, guess)
+        guess, bits = mechanism.best_guess(asked.theta, subset=one.subset), math.log2(mechanism.n_outputs)
+        full, reliable = float(unit.mean()), reliable_from(unit, asked.theta, asked.prior)
+        return PlanSolution(people, mechanism.epsilon, mean, worst, error, method, full, reliable, guess, bits)
 
 
 def _unreachable(asked: PlanProblem) -> PlanSolution:

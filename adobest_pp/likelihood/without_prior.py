@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import nnls
+from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import chdtrc
 
 from adobest_pp._numerics import zero_sum_basis
@@ -15,7 +16,7 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import set_masses, value_and_gradient
 from adobest_pp.mechanisms import Mechanism
-from adobest_pp.transforms import add_structured
+from adobest_pp.transforms import add_structured, structured_masses
 
 # Do the answers fit the mechanism that they are read under? The NumPy core of `diagnostics.goodness_of_fit`.
 #
@@ -145,10 +146,13 @@ def _whiten(covariance: Floats) -> Floats:
 # In a posterior, categories learn from each other. If most shares are zero, it takes a small share for zero as well:
 # that makes its mean accurate, and makes its intervals miss rare answers. An interval that covers a share whatever the
 # others are must rest on the evidence about that share alone, which is here (docs/math.md, section 2). With more than
-# `MOST_CATEGORIES`, the information of mechanisms without symmetry is not inverted.
+# `MOST_CATEGORIES`, the information is not inverted, so mechanisms without symmetry have no such estimate, except for
+# those with public hash functions.
 
 # Directions with less than this share of the largest information are not identified.
 UNKNOWN = 1e-12
+# The relative error at which a system of equations counts as solved, and the most products with its matrix.
+SOLVED, MOST_PRODUCTS = 1e-7, 200
 
 
 class Direct(NamedTuple):
@@ -199,7 +203,7 @@ def direct_estimate(responses: Responses | Gathered, near: Floats, groups: Integ
         found = direct_of_counts(named(evidence), len(responses), mechanism, groups)
         return found if found is None or groups is None else _as_they_vary(found, evidence, mechanism, groups)
     if k > MOST_CATEGORIES:
-        return None
+        return _by_hashes(near, evidence, mechanism, groups)
     try:
         information = responses.information(near)
     except NotImplementedError:
@@ -226,26 +230,26 @@ def direct_of_counts(counts: Floats, n: int, mechanism: Mechanism, groups: Integ
     # How much more often a group is named than its part of all categories, as answers differ in how many they name.
     sizes = np.bincount(groups)
     excess = np.bincount(groups, counts) - sizes / counts.size * counts.sum()
-    likeness = _binary_groups(mechanism, sizes)
+    likeness = _binary_groups(naming, counts_say_all(mechanism), sizes)
     return Direct(sizes / counts.size + excess / (n * gain[0]), *likeness, np.full(sizes.size, float(n)))
 
 
-def _binary_groups(mechanism: Mechanism, sizes: Integers) -> tuple[Floats, Floats]:
+def _binary_groups(naming: tuple[float, float], is_fixed: bool, sizes: Integers) -> tuple[Floats, Floats]:
     """Return `other` and `gain` of binary answers whose share of "yes" has the variance of the sum over a group.
 
     The sum has the weight w_i = 1 − g/K for the g categories of the group, and −g/K for all others. Given the truth x,
     the variance of the categories that an answer names, with these weights, is the same for all x in the group, and for
     all x outside. So the variance of the estimate is a quadratic function of the share t of the group, (t·A₁ +
-    (1 − t)·A₀ + t(1 − t))/n, and there are n binary answers whose variance is the same for every t.
+    (1 − t)·A₀ + t(1 − t))/n, and there are n binary answers whose variance is the same for every t. `is_fixed` tells
+    whether all answers name equally many categories.
     """
-    naming, k = mechanism.naming(), mechanism.n_categories
-    assert naming is not None
+    k = int(sizes.sum())
     (truth, other), share = naming, sizes / k
     own, rest = truth * (1 - truth), other * (1 - other)
     # Covariances of naming two categories, one of which is the truth, and none of which is. If all answers name equally
     # many categories, their sums are zero; otherwise an answer names any two independently of each other.
-    with_truth = -own / (k - 1) if counts_say_all(mechanism) else 0.0
-    without = -(rest + with_truth) / (k - 2) if counts_say_all(mechanism) and k > 2 else 0.0
+    with_truth = -own / (k - 1) if is_fixed else 0.0
+    without = -(rest + with_truth) / (k - 2) if is_fixed and k > 2 else 0.0
     each, all_of_them = own - rest - 2 * with_truth + 2 * without, sizes * (1 - share) * (rest - without)
     outside, inside = ((weight**2 * each + all_of_them) / (truth - other) ** 2 for weight in (share, 1 - share))
     slant = outside - inside - 1
@@ -289,6 +293,42 @@ def named(evidence: Evidence) -> Floats:
     return np.asarray(alone)
 
 
+def _by_hashes(near: Floats, evidence: Evidence, mechanism: Mechanism, groups: Integers | None) -> Direct | None:
+    """Return the estimates from how many answers name each category, if public hash functions decide what they name.
+
+    An answer z has the probability w·(1 + o·θ(A_z)). So the share of the answers that name x has the mean
+    w·(F + o·(AᵀAθ)_x), if x is in F sets. The solution is unbiased for these functions, unlike an estimate that takes
+    them for random ones. They are fixed, but behave like random ones: answers name any two categories independently of
+    each other, and the variance is larger by a factor that is known.
+    """
+    found, k = mechanism.naming_over_hashes(), near.size
+    if found is None:
+        return None
+    (truth, other, factor), n, weight = found, float(evidence.n_responses), math.exp(evidence.log_scale[0])
+
+    def sums(masses: Floats) -> Floats:
+        total = np.zeros(k)
+        add_structured(masses, evidence.structure, total)
+        return total
+
+    def product(theta: Floats) -> Floats:
+        masses = np.zeros(mechanism.n_outputs)
+        structured_masses(theta.ravel(), evidence.structure, masses)
+        return sums(masses)
+
+    counts = (named(evidence) / (n * weight) - sums(np.ones(mechanism.n_outputs))) / math.expm1(mechanism.epsilon)
+    operator = LinearOperator((k, k), product, dtype=np.float64)
+    estimate, unsolved = cg(operator, counts, near, rtol=SOLVED, maxiter=MOST_PRODUCTS)
+    if unsolved:
+        return None
+    gain, people = truth - other, n / factor
+    if groups is None:
+        return Direct(estimate, np.full(k, other), np.full(k, gain), np.full(k, people))
+    sizes = np.bincount(groups)
+    shares = np.bincount(groups, estimate) - sizes / k * (estimate.sum() - 1)
+    return Direct(shares, *_binary_groups((truth, other), False, sizes), np.full(sizes.size, people))
+
+
 def _one_step(
     near: Floats, evidence: Evidence, information: Floats, mechanism: Mechanism, groups: Integers | None
 ) -> Direct | None:
@@ -302,13 +342,14 @@ def _one_step(
     turned = basis @ vectors
     slope = value_and_gradient(start, evidence)[1]
     estimate = start + turned @ ((turned.T @ slope) / values)
-    naming: tuple[ArrayLike, ArrayLike] | None = mechanism.naming()
+    alike = mechanism.naming()
+    naming: tuple[ArrayLike, ArrayLike] | None = alike
     if groups is not None:
         sizes = np.bincount(groups)
         members = np.equal.outer(np.arange(sizes.size), groups).astype(np.float64)
         start, estimate, turned = members @ start, members @ estimate, members @ turned
-        if naming is not None:
-            other, gain = _binary_groups(mechanism, sizes)
+        if alike is not None:
+            other, gain = _binary_groups(alike, counts_say_all(mechanism), sizes)
             naming = (other + gain, other)
     variance = np.sum(turned**2 / values, axis=1)
     return direct_of_variance(start, estimate, variance, evidence.n_responses, naming, mechanism.epsilon)

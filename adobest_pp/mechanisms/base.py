@@ -284,6 +284,14 @@ class Mechanism(ABC):
         """
         return None
 
+    def naming_over_hashes(self) -> tuple[float, float, float] | None:
+        """Return what `naming` is on average over public hash functions, and a factor; None without such functions.
+
+        The factor is by how much the variance of the shares is above that of infinitely many functions. None also if
+        the functions cannot tell all categories apart.
+        """
+        return None
+
     def total_information(self, answers: Answers, published: Published, theta: Floats) -> Floats:
         """Return the Fisher information of θ in all of these answers, given what was published; see `information`."""
         if not self.publishes_subset:

@@ -40,6 +40,8 @@ MAX_VALUES = 1 << 16
 _VALUES_EACH, _LEAST_HASHES = 8, 64
 # Hashes that are computed at a time.
 _NUMBERS_AT_ONCE = 1 << 22
+# The most integers with the values of all functions: 1 GiB.
+_MOST_WORDS = 1 << 27
 
 
 @dataclass(frozen=True, init=False)
@@ -65,7 +67,7 @@ class CountMeanSketch(NumberedMechanism):
     Function j is xxHash32 of the category's decimal digits with the seed j, modulo g, as in `LocalHashing`, where every
     person has another function. However many people answer, there are at most k·g distinct answers.
     `ProjectiveGeometryResponse` is the same with linear functions over a field. It needs far fewer functions, and is
-    better for many categories.
+    better for many categories: here a gradient reads the k·K values of all functions.
 
     Examples
     --------
@@ -99,18 +101,22 @@ class CountMeanSketch(NumberedMechanism):
         hashed = hash_categories(functions.astype(np.uint32), self.n_categories)
         return np.asarray((hashed % np.uint32(self.n_values)).astype(np.uint16))
 
-    @cached_property
-    def table(self) -> NDArray[np.uint16]:
-        """The values of all categories under all functions, of shape (k, K)."""
-        at_once, every = self._people_at_once, np.arange(self.n_hashes)
-        return np.concatenate([self.hashes(every[i : i + at_once]) for i in range(0, self.n_hashes, at_once)])
-
     def randomize(self, x: Integers, source: Source, subset: Masks) -> Integers:
         """Draw a function, and apply randomized response to the hash of the truth."""
         drawn = source.below(self.n_hashes, x.size)
         # On a device every category is hashed, so that the work does not depend on x.
-        own = self.hashes(drawn)[np.arange(x.size), x] if source.on_device else self.table[drawn, x]
+        own = self.hashes(drawn)[np.arange(x.size), x] if source.on_device else self._own_hashes(drawn, x)
         return drawn * self.n_values + randomized_response(source, own.astype(np.int64), self.n_values, self._keep)
+
+    def _own_hashes(self, functions: Integers, x: Integers) -> Integers:
+        """Return the value of each category under its function, one of each for n people."""
+        order = np.argsort(x, kind="stable")
+        found, first = np.empty(x.size, dtype=np.int64), np.flatnonzero(np.diff(x[order], prepend=-1))
+        for people in np.split(order, first[1:]):
+            if people.size:
+                hashed = xxh32(str(x[people[0]]).encode(), functions[people].astype(np.uint32))
+                found[people] = hashed % np.uint32(self.n_values)
+        return found
 
     @property
     def _people_at_once(self) -> int:
@@ -139,11 +145,31 @@ class CountMeanSketch(NumberedMechanism):
         return np.asarray(xxh32(str(x).encode(), function.astype(np.uint32)) % np.uint32(self.n_values) == value)
 
     def structure(self) -> Integers:
-        """Return the block of the hashes: all values, four in each integer."""
-        values = np.zeros(-(-self.table.size // 4) * 4, dtype="<u2")
-        values[: self.table.size] = self.table.ravel()
-        words = values.view("<i8")
-        return np.append([SKETCH, 5 + words.size, self.n_outputs, self.n_values, self.n_categories], words)
+        """Return the block of the hashes: the values of all categories, as many in each integer as fit."""
+        return self._block
+
+    @cached_property
+    def _block(self) -> Integers:
+        bits = next(bits for bits in (1, 2, 4, 8, 16) if self.n_values <= 1 << bits)
+        shift = (64 // bits).bit_length() - 1
+        width = ((self.n_categories - 1) >> shift) + 1
+        if self.n_hashes * width > _MOST_WORDS:
+            raise ValueError(
+                f"n_categories must be smaller for a posterior with count-mean sketch, got {self.n_categories:,}: the "
+                f"values of {self.n_hashes:,} functions take {self.n_hashes * width / 2**27:,.1f} GiB "
+                "(ProjectiveGeometryResponse keeps none)"
+            )
+        block = np.empty(6 + self.n_hashes * width, dtype=np.int64)
+        block[:6] = SKETCH, block.size, self.n_outputs, self.n_values, self.n_categories, shift
+        words = block[6:].reshape(self.n_hashes, width)
+        places = np.arange(0, 64, bits, dtype=np.uint64)
+        for start in range(0, self.n_hashes, self._people_at_once):
+            functions = np.arange(start, min(start + self._people_at_once, self.n_hashes))
+            values = np.zeros((functions.size, width << shift), dtype=np.uint64)
+            values[:, : self.n_categories] = self.hashes(functions)
+            packed = values.reshape(functions.size, width, 1 << shift) << places
+            words[functions] = np.bitwise_or.reduce(packed, axis=2).view(np.int64)
+        return block
 
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count each answer or, if there are too many, answers of some of the functions."""
@@ -152,6 +178,12 @@ class CountMeanSketch(NumberedMechanism):
         counted = (functions[:, None] * g + np.arange(min(g, MAX_COUNTED))).ravel()
         matrix: Floats = self._weight * (1 + math.expm1(self.epsilon) * self.support(counted).astype(np.float64))
         return output_counts(answers, matrix, theta, counted)
+
+    def naming_over_hashes(self) -> tuple[float, float, float] | None:
+        """Return the means of `naming`, and r/(r − 1) for r times as many free values as categories."""
+        free = self.n_hashes * (self.n_values - 1) / (self.n_categories - 1)
+        kept = self.n_hashes * self._weight * math.exp(self.epsilon)
+        return (kept, 1 / self.n_values, free / (free - 1)) if free > 1 else None
 
     def drawing(self) -> Drawing:
         """Draw a function, and randomize the hash of the truth."""

@@ -277,3 +277,12 @@ def test_mechanisms_that_differ_by_less_than_the_error_are_equally_good():
     # Half-widths within 2 % are as good: people within 4 %.
     near = {"srr": answer(1035, 0.0), "subset-selection": answer(1000, 0.0)}
     assert _recommended(near, "people")[0] == "srr"
+
+
+def test_with_many_categories_a_short_answer_is_recommended():
+    names = ["subset-selection", "projective-geometry-response", "unary-encoding"]
+    few, many = (made("uneven", people=100_000, epsilon=1.0, categories=k, mechanisms=names) for k in (60, 1000))
+    assert few.recommended == "subset-selection"
+    assert many.recommended == "projective-geometry-response"
+    assert many.reason.endswith("Its answers have 10 bits, in place of 835 with subset-selection.")
+    assert many.table["bits"].values.tolist() == pytest.approx([834.9, 10.4, 1000], abs=0.1)

@@ -23,6 +23,8 @@ STRUCTURED = [
     ad.ProjectiveGeometryResponse(30, 1.0, 31),  # two coordinates
     ad.CountMeanSketch(12, epsilon=1.0, n_hashes=9),
     ad.CountMeanSketch(61, epsilon=2.0, n_hashes=15, n_values=300),
+    # One, two, four and eight bits for each value; categories that fill an integer, and one more.
+    *(ad.CountMeanSketch(k, 2.0, n_hashes=5, n_values=g) for k, g in ((64, 2), (129, 2), (33, 4), (16, 16), (9, 256))),
 ]
 
 
@@ -58,6 +60,15 @@ def test_products_are_those_of_the_support_sets(mechanism):
                 product(wrong)
     members = [[is_member(x, z, mechanism.structure()) for x in range(supports.shape[1])] for z in range(len(supports))]
     np.testing.assert_array_equal(members, supports)
+
+
+@pytest.mark.parametrize("mechanism", [ad.HadamardResponse(12, 1.0), ad.SubsetSelection(4, 1.0)], ids=repr)
+@pytest.mark.parametrize("bad", [np.ones(3), np.ones(500), np.ones((12, 1)), 1.0, "a", None])
+def test_vectors_of_another_length_are_refused(mechanism, bad):
+    with refuses("theta"):
+        mechanism.matvec(bad)
+    with refuses("weights"):
+        mechanism.rmatvec(bad)
 
 
 @pytest.mark.parametrize("mechanism", STRUCTURED, ids=repr)

@@ -69,6 +69,14 @@ def test_ten_thousand_categories_need_no_table_of_answers():
         mechanism.transition_matrix()
 
 
+def test_too_many_values_are_refused_before_they_are_computed():
+    mechanism = CountMeanSketch(1_000_000, 1.0)
+    assert 0 <= mechanism.privatize(999_999) < mechanism.n_outputs
+    with refuses("n_categories") as caught:
+        mechanism.structure()
+    assert "GiB" in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["n_hashes", "n_values"])
 @pytest.mark.parametrize("value", [0, -1, 2.5, "3", True, 2**30])
 def test_bad_numbers_of_functions_and_values(name, value):
