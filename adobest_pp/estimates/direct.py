@@ -26,6 +26,8 @@ from adobest_pp.mechanisms import Mechanism, Published
 
 # Groups of fewer effective people are counted by those of the largest weight.
 FEW_PEOPLE = 50
+# The error where `weighted_estimate` or another estimate finds no solution.
+UNDETERMINED = "responses must determine the share of every category, got answers that do not"
 
 
 class Scores(NamedTuple):

@@ -18,7 +18,7 @@ from adobest_pp._text import brief
 from adobest_pp._types import Floats
 from adobest_pp._wording import interval_in_words
 from adobest_pp.answers.responses import Responses, check_mechanism, check_responses
-from adobest_pp.estimates.direct import effective_people, efficient_scores, naming_scores
+from adobest_pp.estimates.direct import UNDETERMINED, effective_people, efficient_scores, naming_scores
 from adobest_pp.estimates.estimate import check_weights, smooth
 from adobest_pp.estimates.pooling import learned_shares
 from adobest_pp.intervals import COVERING, PROBABILITY, covering_intervals
@@ -134,7 +134,7 @@ def _inverse(matrix: Floats) -> Floats:
     inner = center @ matrix @ center
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
     if values[1] <= 1e-12 * values[-1]:
-        raise ValueError("responses must determine the share of every category, got answers that do not")
+        raise ValueError(UNDETERMINED)
     return np.asarray((vectors[:, 1:] / values[1:]) @ vectors[:, 1:].T)
 
 
