@@ -110,6 +110,11 @@ def naming_scores(responses: Responses, near: Floats) -> Scores | None:
     return Scores(near, of_row, row, np.zeros(row.size, dtype=np.int64), np.eye(near.size)[None])
 
 
+def best_scores(responses: Responses, near: Floats) -> Scores:
+    """Return the counts where they say all, and the derivatives otherwise."""
+    return naming_scores(responses, near) or efficient_scores(responses, near)
+
+
 def weighted_estimate(scores: Scores, weights: Floats, calibrated_by: Integers | None = None) -> Weighted | None:
     """Return the estimate of the people whose weight is positive; None if their answers do not determine every share.
 

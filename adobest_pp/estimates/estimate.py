@@ -24,6 +24,7 @@ from adobest_pp.answers.responses import Responses, check_responses
 from adobest_pp.estimates.direct import (
     UNDETERMINED,
     Weighted,
+    best_scores,
     direct_of_group,
     effective_people,
     efficient_scores,
@@ -370,8 +371,7 @@ def terms_of_people(responses: Responses, weights: Floats, cells: Integers | Non
     `weights` and `cells` are those of `raked_weights`. The sum of the squares is the variance of the estimate.
     """
     near = smooth(responses)
-    scores = naming_scores(responses, near) or efficient_scores(responses, near)
-    found = weighted_estimate(scores, weights, cells)
+    found = weighted_estimate(best_scores(responses, near), weights, cells)
     if found is None:
         raise ValueError(UNDETERMINED)
     return found.terms
