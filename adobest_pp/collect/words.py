@@ -33,7 +33,7 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.collect.collection import Collection
 from adobest_pp.collect.policies import SameQuestion
 from adobest_pp.intervals import summary
-from adobest_pp.intervals.covering import p_below
+from adobest_pp.intervals.shares import p_below
 from adobest_pp.likelihood.without_prior import direct_of_counts, named
 from adobest_pp.mechanisms import Mechanism, PublishedQuestion, build_mechanism
 from adobest_pp.samplers.choice import quick_sample

@@ -13,12 +13,20 @@ there.
 Of many categories, people want the `largest`, those `above` a threshold, and `sums` over groups. Their error rates hold
 whatever the shares are, although the same answers choose what is listed.
 
-Read `covering` (the two kinds of intervals), then `shares` (tables of draws and answers), then `many`.
+Read `shares` (the two kinds of intervals, and tables of draws and answers), then `many`.
 """
 
-from adobest_pp.intervals.covering import COVERING, PROBABILITY, SHORTEST, covering_intervals, shortest_intervals
 from adobest_pp.intervals.many import above, largest, sums
-from adobest_pp.intervals.shares import change, privacy_share, summary
+from adobest_pp.intervals.shares import (
+    COVERING,
+    PROBABILITY,
+    SHORTEST,
+    change,
+    covering_intervals,
+    privacy_share,
+    shortest_intervals,
+    summary,
+)
 
 __all__ = [
     "COVERING",

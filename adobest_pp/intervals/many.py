@@ -14,17 +14,22 @@ import numpy as np
 from adobest_pp._checks import check_integer, check_probability, check_real
 from adobest_pp._text import brief
 from adobest_pp._types import Floats, Integers
-from adobest_pp.intervals.covering import (
+from adobest_pp.intervals.shares import (
     COVERING,
     LEAST_SD,
     PROBABILITY,
     SHORTEST,
+    ShareDraws,
+    covered,
     covering_intervals,
+    direct_of,
     named_by,
     p_above,
+    picked,
+    read_shares,
     shortest_intervals,
+    table_of,
 )
-from adobest_pp.intervals.shares import ShareDraws, covered, direct_of, picked, read_shares, table_of
 
 if TYPE_CHECKING:
     import xarray as xr
