@@ -20,7 +20,7 @@ import numpy as np
 import nutpie
 import pymc as pm
 import pytensor.tensor as pt
-from timing import Rows, show, shown
+from timing import Rows, best_seconds, show, shown
 
 import adobest_pp as ad
 
@@ -111,7 +111,7 @@ def regression_table() -> Made:
 
 def gradient_seconds(model: pm.Model, repeats: int = 2000) -> float:
     """Return the least time of one density with gradient: of so many that other programs cannot have slowed all."""
-    return best(density(model), repeats)
+    return best_seconds(density(model), repeats)
 
 
 def density(model: pm.Model) -> Callable[[], Any]:
@@ -120,17 +120,6 @@ def density(model: pm.Model) -> Callable[[], Any]:
     function.set_extra_values({})
     point = np.zeros(sum(np.size(value) for value in model.initial_point().values()))
     return lambda: function(point)
-
-
-def best(call: Callable[[], Any], repeats: int) -> float:
-    """Return the least of several times, after a first call."""
-    call()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def median_seconds(calls: dict[str, Callable[[], Any]], repeats: int = 300, batch: int = 20) -> dict[str, float]:

@@ -75,7 +75,7 @@ def timed(call, *arguments):  # type: ignore[no-untyped-def]
 
 
 def interleaved(calls: dict[str, object], repeats: int) -> dict[str, float]:
-    """Return the least time of each call; the calls take turns, so that all meet the same weather."""
+    """Return the least time of each call; the calls take turns, so that other programs slow all of them alike."""
     best = dict.fromkeys(calls, np.inf)
     for _ in range(repeats):
         for name, call in calls.items():

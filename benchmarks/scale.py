@@ -23,7 +23,7 @@ import adobest_pp as ad
 ANSWERS = {"srr": 10**8, "rrrr": 10**8, "oue": 10**7}
 MECHANISMS = {"srr": ad.SRR(20, 1.0), "rrrr": ad.RRRR(20, 1.0), "oue": ad.UnaryEncoding(100, 1.0)}
 SAMPLERS = {"srr": "nuts", "rrrr": "nuts", "oue": "sgld_cv"}
-BARS = {"srr": (60, 1024), "rrrr": (60, 1024), "oue": (300, 3072)}
+TARGETS = {"srr": (60, 1024), "rrrr": (60, 1024), "oue": (300, 3072)}
 FILES, BLOCK, SUBSETS = 25, 250_000, 200
 
 
@@ -77,21 +77,21 @@ def in_process(*arguments: object) -> str:
 
 
 def way_row(name: str, share: float, folder: Path) -> list[Any]:
-    """Return what the way of one mechanism took, against its bars."""
+    """Return what the way of one mechanism took, against its target."""
     in_process("--write", name, "--share", share, "--folder", folder / name)
     in_process("--measure", name, "--folder", folder / name)  # compiles
     found = json.loads(in_process("--measure", name, "--folder", folder / name).splitlines()[-1])
-    seconds, memory = BARS[name]
+    seconds, memory = TARGETS[name]
     total = found["gather"] + found["sample"]
-    held = total <= seconds and found["memory"] <= memory
+    is_met = total <= seconds and found["memory"] <= memory
     numbers = [
         shown("{:,}", found["answers"]),
         shown("{:.1f}", found["gather"]),
         shown("{:.1f}", found["sample"]),
         shown("{:.0f}", found["memory"]),
     ]
-    bar = f"{seconds} s, {memory} MiB: {'held' if held else 'missed'}"
-    return [f"{name}, {SAMPLERS[name]}", *numbers, shown("{:.1f}", found["largest_z"]), bar]
+    target = f"{seconds} s, {memory} MiB: {'met' if is_met else 'missed'}"
+    return [f"{name}, {SAMPLERS[name]}", *numbers, shown("{:.1f}", found["largest_z"]), target]
 
 
 def worker_rows(share: float, folder: Path) -> Rows:
@@ -136,7 +136,7 @@ def main() -> None:
         folder = Path(name)
         rows = [way_row(part, asked.share, folder) for part in parts if part in ANSWERS]
         if rows:
-            headings = ["answers of", "n", "gather, s", "sample, s", "peak, MiB", "largest |z| of 𝔼θ", "bar"]
+            headings = ["answers of", "n", "gather, s", "sample, s", "peak, MiB", "largest |z| of 𝔼θ", "target"]
             name = "_".join(["ways", *(part for part in parts if part in ANSWERS)])
             show(name, headings, rows, record=asked.share == 1)
         if "workers" in parts:

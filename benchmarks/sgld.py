@@ -1,4 +1,4 @@
-"""The bars of `sample(responses, "sgld_cv")`: that it is at the posterior, what an update costs, and how fast it is.
+"""Whether `sample(responses, "sgld_cv")` samples the posterior, what an update costs, and how fast it is.
 
 Run `python benchmarks/sgld.py` (some minutes), or with ``--full`` for all 36 settings of the paper, calibration of
 every mechanism, and a million answers of subset selection. Both samplers run in the same process, one after the other,

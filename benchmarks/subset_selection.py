@@ -23,7 +23,7 @@ from oracles import DENSE_UTILITIES
 
 SIZES = (20, 200, 2000)
 DENSE_LIMIT = 200
-AIMS = {"fisher": 1000, "tv1": 100, "tv2": 100, "honest": 100, "entropy": 20, "mse": 20}
+TARGETS = {"fisher": 1000, "tv1": 100, "tv2": 100, "honest": 100, "entropy": 20, "mse": 20}
 
 
 @njit
@@ -70,13 +70,13 @@ def main() -> None:
                 name,
                 *(shown("{:,.2f} µs", 1e6 * seconds) for seconds in times.values()),
                 *(shown("{:,.0f}×", ratio) for ratio in ratios.values()),
-                shown("≥ {:,}×", AIMS[name]),
+                shown("≥ {:,}×", TARGETS[name]),
                 shown("{:.2f}", exponent),
                 f"≤ {2.2 if name in ('entropy', 'mse') else 1.3}",
             ]
         )
     headings = ["utility", *(f"K = {n}" for n in SIZES)]
-    headings += [*(f"dense / ours, K = {n}" for n in SIZES if n <= DENSE_LIMIT), "aim at 200", "exponent", "aim"]
+    headings += [*(f"dense / ours, K = {n}" for n in SIZES if n <= DENSE_LIMIT), "target at 200", "exponent", "target"]
     show("times", headings, rows)
 
 

@@ -8,7 +8,7 @@ from scipy.stats import binom, binomtest
 
 import adobest_pp as ad
 from adobest_pp import intervals
-from adobest_pp.intervals import above, largest, summary, sums
+from adobest_pp.intervals import above, largest, many, summary, sums
 from adobest_pp.likelihood.without_prior import direct_estimate, direct_of_counts
 from tests.refusals import refuses
 from validation.largest import count_answers, tree_of_counts
@@ -207,7 +207,7 @@ def test_the_rest_allows_for_how_the_list_was_chosen(monkeypatch):
         return bool(found["rest_lower"] <= 0.9 <= found["rest_upper"])
 
     assert sum(held() for _ in range(40)) >= 36  # 95 % each: less than 36 of 40 in 1.4 % of such tests
-    monkeypatch.setattr(intervals, "_error_of_winners", lambda *_: 0.0)
+    monkeypatch.setattr(many, "_error_of_winners", lambda *_: 0.0)
     assert sum(held() for _ in range(10)) == 0
 
 
@@ -238,10 +238,10 @@ def test_holm_and_benjamini_yekutieli_by_their_definitions():
         p = rng.random(30) ** rng.integers(1, 9)
         ordered, k = np.sort(p), 30
         stop = next((i for i in range(k) if ordered[i] > 0.05 / (k - i)), k)
-        assert sorted(p[intervals._rejected(p, 0.05, "any")]) == ordered[:stop].tolist()
+        assert sorted(p[many.rejected(p, 0.05, "any")]) == ordered[:stop].tolist()
         harmonic = sum(1 / i for i in range(1, k + 1))
         passed = [i + 1 for i in range(k) if ordered[i] <= 0.05 * (i + 1) / (k * harmonic)]
-        assert sorted(p[intervals._rejected(p, 0.05, "share")]) == ordered[: max(passed, default=0)].tolist()
+        assert sorted(p[many.rejected(p, 0.05, "share")]) == ordered[: max(passed, default=0)].tolist()
 
 
 def test_lists_of_draws_keep_their_error_rate_in_the_draws():

@@ -231,7 +231,7 @@ def false_alarms(quick: bool, seed: int) -> list[Finding]:
         *(
             finding(
                 f"false alarms, {label}",
-                f"equal draws are called different no more often than claimed: {label}",
+                f"equal draws are not shown to be called different more often than claimed: {label}",
                 as_claimed(groups[label]),
                 alarms=alarms(groups[label]),
                 judged=sum(map(is_judged, groups[label])),

@@ -28,7 +28,7 @@ from scipy.stats import binom, ks_2samp
 import adobest_pp as ad
 from adobest_pp._dirichlet import LOG_CONCENTRATION, draw_dirichlet
 from adobest_pp.answers.draws import theta_of
-from adobest_pp.intervals import AT_THE_EDGE, PROBABILITY, covering_intervals, p_value, shortest_intervals
+from adobest_pp.intervals.shares import AT_THE_EDGE, PROBABILITY, covering_intervals, p_value, shortest_intervals
 from adobest_pp.likelihood.marginal import climb
 from adobest_pp.likelihood.without_prior import Direct, direct_estimate, direct_of_counts
 from adobest_pp.samplers.nuts import choose_coordinates, learned_log_density, learned_theta, sample_nuts

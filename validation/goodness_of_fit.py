@@ -196,7 +196,7 @@ def print_alarms(found: dict[Any, NDArray[np.float64]]) -> dict[tuple[str, int],
         parts = [pair for name, pair in counts.items() if name[place] == value]
         return sum(alarms for alarms, _ in parts), sum(runs for _, runs in parts)
 
-    print(f"Right answers that are said not to fit (p at most {LEVEL:g}); ε = 0.3 to 4, and 300 to 30,000 people\n")
+    print(f"Correct answers that are said not to fit (p at most {LEVEL:g}); ε = 0.3 to 4, and 300 to 30,000 people\n")
     rows = [
         [label, value, total(place, value)[1], share(*total(place, value))]
         for place, label, values in ((0, "mechanism", ALL), (1, "K", RUNS), (2, "truth", TRUTHS))
@@ -240,7 +240,7 @@ def findings(options: Options) -> list[Finding]:
     return [
         finding(
             "false_alarms",
-            "right answers do not fit in at most 1 % of the runs",
+            "correct answers are said not to fit in at most 1 % of the runs",
             total[0] <= most,
             alarms=total[0],
             runs=total[1],
@@ -248,7 +248,7 @@ def findings(options: Options) -> list[Finding]:
         ),
         finding(
             "false_alarms, worst cell",
-            "nor in more than that of any mechanism and K",
+            "for no mechanism and K are they said so more often than chance explains",
             cells[worst][0] <= limits[worst],
             alarms=cells[worst][0],
             runs=cells[worst][1],

@@ -129,7 +129,8 @@ def _is_right(rows: list[dict[str, Any]], name: str) -> Finding:
     }
     slow = sum("took longer" in one["why"] for one in own if one["verdict"] == FAILED)
     passed = count["biased"] <= ALARMS_ALLOWED and count[FAILED] == slow
-    text = f"{name} samples the reference posteriors, or is too slow for the budget"
+    which = "all reference posteriors" if name == "nuts" else "all reference posteriors except regressions"
+    text = f"{name} samples {which}, or is too slow for the budget"
     return finding(f"{name} is right", text, passed, **count, too_slow=slow, references=len(own))
 
 

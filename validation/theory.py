@@ -107,10 +107,15 @@ def proofs() -> list[Finding]:
     )
     smallest = min(one.n for one in found.values())
     return [
-        finding("lemma 1", "Lemma 1 holds: det G is the product of its blocks", determinant < 1e-6, error=determinant),
+        finding(
+            "lemma 1",
+            "Lemma 1 holds in the paper's settings: det G is the product of its blocks",
+            determinant < 1e-6,
+            error=determinant,
+        ),
         finding(
             "lemma 8",
-            "Lemma 8 holds, though not for the reason given: rows have a squared norm above 1, and not once centered",
+            "so does Lemma 8, though not for the reason given: rows have a squared norm above 1, but not once centered",
             norms[:, 0].max() > 1 and norms[:, 1].max() <= 1,
             plain=norms[:, 0].max(),
             centered=norms[:, 1].max(),

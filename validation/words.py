@@ -21,7 +21,7 @@ from scipy.stats import binomtest
 
 from adobest_pp import SubsetSelection, WordSearch, simulate_words
 from adobest_pp._dirichlet import LOG_CONCENTRATION
-from adobest_pp.intervals import p_below
+from adobest_pp.intervals.shares import p_below
 from adobest_pp.likelihood.without_prior import direct_of_counts
 from validation.common import Finding, Options, each, finding, main, table
 

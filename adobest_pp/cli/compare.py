@@ -25,7 +25,7 @@ from adobest_pp.cli.tables import (
     print_verdicts,
 )
 from adobest_pp.diagnostics.draws import FEWEST_DRAWS
-from adobest_pp.intervals import check_threshold
+from adobest_pp.intervals.many import check_threshold
 from adobest_pp.mechanisms import Mechanism, build_mechanism, find_mechanism
 from adobest_pp.report.findings import Poll, grade_samplers, n_stages, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.folder import FILES, conclusions, summary, write_report

@@ -32,7 +32,8 @@ from adobest_pp._types import Floats, Masks
 from adobest_pp.answers.responses import Responses
 from adobest_pp.collect.collection import Collection
 from adobest_pp.collect.policies import SameQuestion
-from adobest_pp.intervals import p_below, summary
+from adobest_pp.intervals import summary
+from adobest_pp.intervals.shares import p_below
 from adobest_pp.likelihood.without_prior import direct_of_counts, named
 from adobest_pp.mechanisms import Mechanism, PublishedQuestion, build_mechanism, find_mechanism
 from adobest_pp.mechanisms.registry import known_mechanism, loads

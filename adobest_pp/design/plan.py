@@ -174,9 +174,9 @@ def plan(
     posterior draws by ``"sgld_cv"``, or by NUTS if that fails.
 
     **How rough it is.** ``error`` is the standard error of a simulated number: another seed gives another number. If a
-    share is near zero, widths vary much between collections and fall slowly with people; then 40 collections leave an
-    error of 10 to 50 % in the number of people. Mechanisms whose numbers differ by less than two standard errors count
-    as equally good. ``python -m validation.plans`` compares plans with what collections then achieve.
+    share is near zero, widths vary much between collections, and two seeds may differ by tens of per cent in the number
+    of people. Mechanisms whose numbers differ by less than two standard errors count as equally good.
+    ``python -m validation.plans`` compares plans with what collections then achieve.
 
     See Also
     --------

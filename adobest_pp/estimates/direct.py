@@ -26,6 +26,8 @@ from adobest_pp.mechanisms import Mechanism, Published
 
 # Groups of fewer effective people are counted by those of the largest weight.
 FEW_PEOPLE = 50
+# The error where `weighted_estimate` or another estimate finds no solution.
+UNDETERMINED = "responses must determine the share of every category, got answers that do not"
 
 
 class Scores(NamedTuple):
@@ -106,6 +108,11 @@ def naming_scores(responses: Responses, near: Floats) -> Scores | None:
     names = np.asarray(matrix > matrix.min(axis=1, keepdims=True), dtype=np.float64)
     of_row = (names - other) / (truth - other) - near
     return Scores(near, of_row, row, np.zeros(row.size, dtype=np.int64), np.eye(near.size)[None])
+
+
+def best_scores(responses: Responses, near: Floats) -> Scores:
+    """Return the counts where they say all, and the derivatives otherwise."""
+    return naming_scores(responses, near) or efficient_scores(responses, near)
 
 
 def weighted_estimate(scores: Scores, weights: Floats, calibrated_by: Integers | None = None) -> Weighted | None:

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_flag, check_integer, check_probability
+from adobest_pp._checks import check_flag, check_integer, check_numbers, check_probability
 from adobest_pp._text import brief
 from adobest_pp._types import Floats, Integers
 from adobest_pp._wording import interval_in_words, share_in_words
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses, check_responses
 from adobest_pp.estimates.direct import (
+    UNDETERMINED,
     Weighted,
+    best_scores,
     direct_of_group,
     effective_people,
     efficient_scores,
@@ -32,7 +34,8 @@ from adobest_pp.estimates.direct import (
     weighted_estimate,
 )
 from adobest_pp.estimates.pooling import learned_shares, pooled_shares, smoothed_shares
-from adobest_pp.intervals import COVERING, PROBABILITY, covering_intervals, share_of_sample
+from adobest_pp.intervals import COVERING, PROBABILITY, covering_intervals
+from adobest_pp.intervals.shares import share_of_sample
 from adobest_pp.likelihood import maximum_likelihood
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.likelihood.without_prior import MOST_CATEGORIES, Direct, check_fit, direct_estimate
@@ -194,7 +197,7 @@ def _estimated(
         else:
             kept.append((group, found, direct))
     if EVERYBODY in left_out:
-        raise ValueError("responses must determine the share of every category, got answers that do not")
+        raise ValueError(UNDETERMINED)
     # Each precision is that of an estimate whose weights are taken as fixed.
     means = [
         (found.estimate, found.slope * (group.weights.sum() / np.sum(group.weights**2))) for group, found, _ in kept
@@ -216,7 +219,7 @@ def _of_everybody(responses: Responses | Gathered, group: Group, seed: int, shar
     near = maximum_likelihood(responses.evidence(), ENOUGH) if many else smooth(responses)
     direct = direct_estimate(responses, near)
     if direct is None:
-        raise ValueError("responses must determine the share of every category, got answers that do not")
+        raise ValueError(UNDETERMINED)
     if many:
         return _Found(group, near, direct)
     information = responses.information(near)
@@ -343,10 +346,7 @@ def check_weights(weights: Any, n: int) -> Floats:
     if weights is None:
         return np.ones(n)
     allowed = f"{n} positive numbers, one for each response"
-    try:
-        values = as_numbers(weights, "iuf").astype(np.float64)
-    except TypeError:
-        raise ValueError(f"weights must be {allowed}, got {brief(weights)}") from None
+    values = check_numbers(weights, "iuf", "weights", allowed).astype(np.float64)
     if values.shape != (n,):
         raise ValueError(f"weights must be {allowed}, got an array of shape {values.shape}")
     wrong = np.flatnonzero(~((values > 0) & (values < np.inf)))
@@ -371,10 +371,9 @@ def terms_of_people(responses: Responses, weights: Floats, cells: Integers | Non
     `weights` and `cells` are those of `raked_weights`. The sum of the squares is the variance of the estimate.
     """
     near = smooth(responses)
-    scores = naming_scores(responses, near) or efficient_scores(responses, near)
-    found = weighted_estimate(scores, weights, cells)
+    found = weighted_estimate(best_scores(responses, near), weights, cells)
     if found is None:
-        raise ValueError("responses must determine the share of every category, got answers that do not")
+        raise ValueError(UNDETERMINED)
     return found.terms
 
 

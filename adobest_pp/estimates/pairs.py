@@ -18,7 +18,7 @@ from adobest_pp._text import brief
 from adobest_pp._types import Floats
 from adobest_pp._wording import interval_in_words
 from adobest_pp.answers.responses import Responses, check_mechanism, check_responses
-from adobest_pp.estimates.direct import effective_people, efficient_scores, naming_scores
+from adobest_pp.estimates.direct import UNDETERMINED, best_scores, effective_people
 from adobest_pp.estimates.estimate import check_weights, smooth
 from adobest_pp.estimates.pooling import learned_shares
 from adobest_pp.intervals import COVERING, PROBABILITY, covering_intervals
@@ -122,7 +122,7 @@ def association(
 def unbiased(responses: Responses) -> Floats:
     """Return one score of each person, of shape (n, K), whose mean given x is 1 in the place of x and 0 elsewhere."""
     near = smooth(responses)
-    scores = naming_scores(responses, near) or efficient_scores(responses, near)
+    scores = best_scores(responses, near)
     inverses = np.array([_inverse(slope) for slope in scores.slopes])
     return np.asarray(near + np.einsum("nij,nj->ni", inverses[scores.kind], scores.of_row[scores.row]))
 
@@ -134,7 +134,7 @@ def _inverse(matrix: Floats) -> Floats:
     inner = center @ matrix @ center
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
     if values[1] <= 1e-12 * values[-1]:
-        raise ValueError("responses must determine the share of every category, got answers that do not")
+        raise ValueError(UNDETERMINED)
     return np.asarray((vectors[:, 1:] / values[1:]) @ vectors[:, 1:].T)
 
 
@@ -322,6 +322,6 @@ def _second_moments(mechanism: Mechanism, shares: Floats) -> Floats:
     matrix = np.asarray(matrix_of())
     responses = Responses.from_arrays(mechanism, mechanism.outputs())
     near = (shares + 0.01) / (1 + 0.01 * k)
-    scores = naming_scores(responses, near) or efficient_scores(responses, near)
+    scores = best_scores(responses, near)
     of_output = near + scores.of_row[scores.row] @ _inverse(scores.slopes[0]).T
     return np.asarray(np.einsum("yx,yi,yj->xij", matrix, of_output, of_output))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adobest_pp._checks import as_numbers, check_probability
+from adobest_pp._checks import check_numbers, check_probability
 from adobest_pp._text import brief
 from adobest_pp._types import Floats
 from adobest_pp.answers.responses import Responses, check_responses
@@ -191,10 +191,7 @@ def _interpolated(curve: Floats, edges: Floats, quantiles: Floats) -> Floats:
 
 def _check_edges(edges: ArrayLike, k: int) -> Floats:
     allowed = f"{k + 1} rising numbers, the ends of {k} bins"
-    try:
-        ends = as_numbers(edges, "iuf").astype(np.float64)
-    except TypeError:
-        raise ValueError(f"edges must be {allowed}, got {brief(edges)}") from None
+    ends = check_numbers(edges, "iuf", "edges", allowed).astype(np.float64)
     if ends.shape != (k + 1,) or not np.isfinite(ends).all() or not (np.diff(ends) > 0).all():
         raise ValueError(f"edges must be {allowed}, got {brief(edges)}")
     return ends

@@ -28,7 +28,8 @@ from adobest_pp.collect.policies import (
 )
 from adobest_pp.design.overview import DESIGN
 from adobest_pp.diagnostics import Verdict, checkpoints, compare, contraction, explain
-from adobest_pp.intervals import above, check_groups, check_threshold, largest, summary, sums
+from adobest_pp.intervals import above, largest, summary, sums
+from adobest_pp.intervals.many import check_groups, check_threshold
 from adobest_pp.mechanisms import Mechanism, check_rrrr
 from adobest_pp.samplers.checks import BIASED, DIVERGED, NOT_CONVERGED, without_warnings_of
 from adobest_pp.samplers.choice import ESTIMATE_DRAWS, left_out, quick_sample, seed_of_answers
