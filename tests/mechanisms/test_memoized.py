@@ -234,3 +234,15 @@ def test_what_cannot_be_is_refused():
     ):
         with refuses(name):
             make()
+
+
+def test_the_information_of_missing_waves_is_the_observed_one():
+    mechanism, theta = ad.Memoized(ad.SRR(3, 1.7), ad.SRR(3, 0.9), 2), np.array([0.5, 0.3, 0.2])
+    whole = ad.Responses.from_arrays(mechanism, [[0, 0], [2, 1]])
+    found = mechanism.total_information(whole.answers, whole.published(), theta)
+    np.testing.assert_allclose(found, 2 * mechanism.information(theta), rtol=1e-12)
+    some = ad.Responses.from_arrays(mechanism, [[0, NO_ANSWER], [2, 1]])
+    rows = mechanism.chances(some.answers)
+    rows = rows / (rows @ theta)[:, None]
+    found = mechanism.total_information(some.answers, some.published(), theta)
+    np.testing.assert_allclose(found, rows.T @ rows, rtol=1e-12)
