@@ -161,6 +161,8 @@ def test_svrg_takes_a_snapshot_in_every_period():
         add_slope(run.estimator(np.zeros((1, 20), dtype=np.int64)), 0, phi, np.zeros(4))
         places.append(update if np.allclose(run.memory[1:5], phi / phi.sum()) else None)
     assert [place for place in places if place is not None] == [0, 5, 10]
+    run.restart()
+    assert not run.memory.size  # the next chain has a snapshot of its own
 
 
 @pytest.mark.parametrize("gradient", ["control_variates", "svrg"])
