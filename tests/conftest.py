@@ -114,6 +114,14 @@ def pytest_collection_finish():
 
 
 @pytest.fixture
+def no_other_mechanisms(monkeypatch):
+    """Begin with our mechanisms alone, and forget those that the test registers."""
+    from adobest_pp.mechanisms import registry
+
+    monkeypatch.setattr(registry, "_OTHERS", {})
+
+
+@pytest.fixture
 def interpreted():
     """Leave PyTensor graphs uncompiled, for tests that evaluate each graph a few times: compiling takes seconds."""
     import pytensor

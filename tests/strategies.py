@@ -1,9 +1,11 @@
 """What hypothesis draws: mechanisms, subsets and simulated responses."""
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection
+from adobest_pp.mechanisms import base
 
 epsilons = st.floats(0.01, 8.0)
 kappas = st.floats(0.01, 1.0)
@@ -33,6 +35,13 @@ def simulated(mechanism, n, seed):
         subset = pool[rng.integers(4)]
         responses.append(mechanism.privatize(person, subset=subset, rng=rng), subset)
     return responses
+
+
+def evidence_of(responses, structured):
+    """Return evidence whose sets are only numbered, or all listed, whatever their sizes; and the row of each answer."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "FEW_ENTRIES", 0 if structured else np.inf)
+        return responses.evidence_and_index()
 
 
 @st.composite

@@ -26,6 +26,14 @@ def evenly(distribution, n=4000):
     return column(distribution.ppf((np.arange(n) + 0.5) / n))
 
 
+@pytest.mark.parametrize("yes", [0, 300, 1200, 1500, 2100, 2900, 3000])
+def test_the_intervals_of_two_categories_mirror_each_other(yes):
+    """Shares near one are treated as those near zero, also where the estimate is beyond them."""
+    direct = direct_of_counts(np.array([3000.0 - yes, yes]), 3000, ad.SRR(2, epsilon=0.5))
+    lower, upper = covering_intervals(direct)
+    np.testing.assert_allclose(lower, 1 - upper[::-1], atol=1e-9)
+
+
 def test_away_from_the_edges_it_is_the_highest_density_interval():
     draws = np.random.default_rng(1).dirichlet([40, 30, 30], size=3000)
     expected = array_stats.hdi(draws, prob=0.9, axis=0)

@@ -79,9 +79,8 @@ def test_it_can_be_calibrated():
     assert float(result.p_value_overall) > 1e-3
 
 
-def test_commands_read_what_a_command_wrote(tmp_path, monkeypatch, capsys):
+def test_commands_read_what_a_command_wrote(tmp_path, monkeypatch, capsys, no_other_mechanisms):
     """A class that is not registered: its place is typed, with each command that asks with it or reads its answers."""
-    monkeypatch.setattr(registry, "_OTHERS", {})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     source = Path(__file__).with_name("own_mechanism.py").read_text().replace("@register\n", "")

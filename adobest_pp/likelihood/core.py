@@ -122,7 +122,7 @@ _C1, _C3, _C5, _C7, _C9, _C11, _C13, _C15, _C17 = (2.0 / n for n in range(1, 19,
 
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
 def write_logarithms(x, out):  # type: ignore[no-untyped-def]
-    """Write ln x of positive normal numbers, to within two units in the last place of e·ln 2 or of the rest."""
+    """Write ln x of positive normal numbers, to within eight units in the last place of e·ln 2 or the rest."""
     words = x.view(np.int64)
     exponents = np.empty(x.size)
     bits = out.view(np.int64)

@@ -50,11 +50,13 @@ def test_merged_pieces_are_the_whole_to_the_last_bit(mechanism, seed):
 
 
 def test_other_mechanisms_merge_to_the_evidence_of_concat():
-    all_responses = [simulated(mechanism, 30, i) for i, mechanism in enumerate(MECHANISMS)]
+    other = ad.Channel([[0.2, 0.3, 0.2, 0.3, 0.2], [0.8, 0.7, 0.8, 0.7, 0.8]])  # rows of its own beside those of before
+    mechanisms = [*MECHANISMS, other]
+    all_responses = [simulated(mechanism, 30, i) for i, mechanism in enumerate(mechanisms)]
     whole = ad.concat(all_responses).evidence()
     first, *others = [each.evidence() for each in reversed(all_responses)]
     assert first.merge(*others) == whole
-    assert whole.n_responses == 30 * len(MECHANISMS)
+    assert whole.n_responses == 30 * len(mechanisms)
     theta = np.arange(1.0, K + 1) / 15
     expected = sum(ad.likelihood.log_likelihood(theta, each.evidence()) for each in all_responses)
     assert ad.likelihood.log_likelihood(theta, whole) == pytest.approx(expected)

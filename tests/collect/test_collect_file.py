@@ -21,7 +21,7 @@ from adobest_pp.answers.store import PublicColumns, read_collection, read_conten
 from adobest_pp.collect import collect_csv, policies
 from adobest_pp.collect import people_file as people_module
 from adobest_pp.design import overview as candidates
-from adobest_pp.mechanisms import find_mechanism, register, registry
+from adobest_pp.mechanisms import find_mechanism, register
 from adobest_pp.report.findings import poll_of_people
 from tests.cli.test_main import adobest, run_here
 from tests.refusals import refuses
@@ -198,9 +198,7 @@ def test_semi_adaptive_spends_all_of_epsilon_inside_the_subset_unless_told(given
     assert policies.chosen_mechanism("rrrr", 4, 1.0, {"utility": "honest"})[0] == RRRR(4, 1.0, 0.9)
 
 
-def test_every_registered_mechanism_collects_by_name(people, monkeypatch):
-    monkeypatch.setattr(registry, "_OTHERS", dict(registry._OTHERS))
-
+def test_every_registered_mechanism_collects_by_name(people, no_other_mechanisms):
     @register
     class MySelection(find_mechanism("srr")):
         """A mechanism of one's own."""

@@ -133,8 +133,19 @@ def test_what_the_user_does_to_the_responses_is_not_recorded():
     collection = new(THREE["same"])
     collection.record([0, 1])
     collection.responses.append(3)
+    assert collection.responses.answers.tolist() == [0, 1]
+    collection.responses.append(3)
     collection.record(2)
     assert collection.responses.answers.tolist() == [0, 1, 2]
+
+
+def test_a_copy_of_an_open_file_misses_nothing_and_says_so(path, caplog):
+    copy = path.with_name("copy.db")
+    with new(THREE["same"], path) as collection:
+        collection.record([0, 1])
+        collection.copy(copy)
+    assert len(Responses.read(copy)) == 2
+    assert not caplog.text  # a file that was copied by other means would lack its latest answers
 
 
 @three

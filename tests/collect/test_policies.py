@@ -218,6 +218,9 @@ def test_subset_selection_stays_where_a_design_is_not_worth_it(monkeypatch):
     assert {question.number for question in in_rounds(collection, 600, 1)} == {0}
     assert len(collection.records) == 3
     assert collection.responses.mechanism == FIRST
+    for record in collection.records[1:]:  # what is predicted is for the 600 people in all
+        expected = ad.asymptotic_variance(FIRST, record["mean"]) / 600
+        assert record["predicted_variance"] == pytest.approx(expected, rel=0.25)
 
 
 def test_an_interrupt_while_a_question_is_chosen_changes_nothing(monkeypatch):

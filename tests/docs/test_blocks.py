@@ -14,7 +14,6 @@ import pytest
 
 from adobest_pp import plots
 from adobest_pp.cli.main import main
-from adobest_pp.mechanisms import registry
 from tests.docs.blocks import DOCS, PAGES, ROOT, blocks_of, commands_of, programs_of
 
 README = ROOT / "README.md"
@@ -67,8 +66,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", list(with_programs()))
-def test_programs_run(page, folder, monkeypatch):
-    monkeypatch.setattr(registry, "_OTHERS", {})  # a page may register what another test has
+def test_programs_run(page, folder, no_other_mechanisms):  # a page may register what another test has
     names = {"__name__": "page"}
     for block in programs_of(page):
         code = compile(ast.parse(block.text), f"{name_of(page)}, line {block.line}", "exec")

@@ -5,7 +5,14 @@ import pytest
 
 import adobest_pp as ad
 from adobest_pp.estimates.changes import Measured, change_between
-from adobest_pp.estimates.direct import cautious_people, effective_people, heaviest_people
+from adobest_pp.estimates.direct import (
+    cautious_people,
+    direct_of_group,
+    effective_people,
+    efficient_scores,
+    heaviest_people,
+    weighted_estimate,
+)
 from adobest_pp.estimates.estimate import terms_of_people
 
 
@@ -87,6 +94,19 @@ def test_few_people_are_counted_by_the_largest_weight():
     assert cautious_people(np.ones(7)) == 7
     many = np.array([1.0] * 200 + [5.0])
     assert cautious_people(many) == effective_people(many)
+
+
+def test_a_few_heavy_weights_do_not_claim_to_vary_little():
+    """Twelve people have most of the weight and the same answer: their variance is taken as that of few people."""
+    mechanism, weights, near = ad.RRRR(3, 2.0, 0.8), np.repeat([6.0, 1.0], [12, 48]), np.array([0.5, 0.3, 0.2])
+    answers = np.repeat([0, 1, 2], [30, 20, 10])
+    responses = ad.Responses.from_arrays(mechanism, answers, [[True, False, False]], np.zeros(60, dtype=int))
+    scores = efficient_scores(responses, near)
+    found = weighted_estimate(scores, weights)
+    equal = np.diag(found.inverse) * weights.sum() / cautious_people(weights)
+    assert (found.variance < equal).all()
+    direct = direct_of_group(scores, weights, None, mechanism)
+    np.testing.assert_allclose(direct.sd(near) ** 2, equal, rtol=1e-9)
 
 
 @pytest.mark.long

@@ -61,3 +61,13 @@ def test_h_is_the_dense_row_also_off_the_simplex(mechanism):
     value, slope = core.value_and_gradient(theta, evidence)
     assert value == pytest.approx(evidence.count @ np.log(h), rel=1e-12)
     np.testing.assert_allclose(slope, (evidence.count / h) @ evidence.matrix(), rtol=1e-12)
+
+
+def test_logarithms_of_an_array_are_within_eight_units_in_the_last_place():
+    x = np.exp(np.random.default_rng(1).uniform(-300, 300, size=20_000))
+    x = np.append(x, np.linspace(0.5, 2, 20_001))
+    found = np.empty(x.size)
+    core.write_logarithms(x, found)
+    rest, exponent = np.frexp(x * np.sqrt(2))  # x = m·2^exponent with m from √½ to √2
+    parts = np.maximum(np.abs((exponent - 1) * np.log(2)), np.abs(np.log(rest * np.sqrt(2))))
+    assert np.all(np.abs(found - np.log(x)) <= 8 * np.spacing(parts))

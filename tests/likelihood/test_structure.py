@@ -7,9 +7,9 @@ import adobest_pp as ad
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood import core
 from adobest_pp.likelihood.without_prior import named
-from adobest_pp.mechanisms import base
 from adobest_pp.transforms import is_member
 from tests.refusals import refuses
+from tests.strategies import evidence_of
 
 # Every mechanism with a structure: a new one is a line here.
 STRUCTURED = [
@@ -28,16 +28,13 @@ STRUCTURED = [
 ]
 
 
-def both(mechanism, n=2000, seed=1, monkeypatch=None):
+def both(mechanism, n=2000, seed=1):
     """Return responses, and for their evidence with and without structure it and the row of each response."""
     rng = np.random.default_rng(seed)
     answers = mechanism.privatize(rng.integers(mechanism.n_categories, size=n) // 2, rng=rng)
     responses = ad.Responses.from_arrays(mechanism, answers)
-    monkeypatch.setattr(base, "FEW_ENTRIES", np.inf)
-    listed = responses.evidence_and_index()
+    structured, listed = (evidence_of(responses, structured) for structured in (True, False))
     assert not listed[0].structure.size
-    monkeypatch.setattr(base, "FEW_ENTRIES", 0)
-    structured = responses.evidence_and_index()
     assert structured[0].structure.size
     assert not structured[0].members.size
     return responses, structured, listed
@@ -72,8 +69,8 @@ def test_vectors_of_another_length_are_refused(mechanism, bad):
 
 
 @pytest.mark.parametrize("mechanism", STRUCTURED, ids=repr)
-def test_likelihood_is_that_of_member_lists(mechanism, monkeypatch):
-    _, (structured, row), (listed, listed_row) = both(mechanism, monkeypatch=monkeypatch)
+def test_likelihood_is_that_of_member_lists(mechanism):
+    _, (structured, row), (listed, listed_row) = both(mechanism)
     assert structured.n_responses == listed.n_responses
     rng = np.random.default_rng(3)
     for theta in rng.dirichlet(np.full(mechanism.n_categories, 0.3), size=5):
@@ -94,9 +91,9 @@ def test_likelihood_is_that_of_member_lists(mechanism, monkeypatch):
 
 
 @pytest.mark.long
-def test_likelihood_of_pairs_is_that_of_member_lists(monkeypatch):
+def test_likelihood_of_pairs_is_that_of_member_lists():
     mechanism = ad.HadamardResponse(12, epsilon=1.0)
-    _, *both_ways = both(mechanism, n=60, monkeypatch=monkeypatch)
+    _, *both_ways = both(mechanism, n=60)
     theta = np.random.default_rng(4).dirichlet(np.ones(12), size=3)
     group = np.arange(60) % 3
     found = []
@@ -107,7 +104,11 @@ def test_likelihood_of_pairs_is_that_of_member_lists(monkeypatch):
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-12)
 
 
-def test_merged_evidence_keeps_every_structure(monkeypatch):
+def structured(responses):
+    return evidence_of(responses, structured=True)[0]
+
+
+def test_merged_evidence_keeps_every_structure():
     rng = np.random.default_rng(5)
     parts = [
         ad.HadamardResponse(12, epsilon=1.0),
@@ -119,14 +120,13 @@ def test_merged_evidence_keeps_every_structure(monkeypatch):
     ]
     answered = [ad.Responses.from_arrays(each, each.privatize(rng.integers(12, size=300), rng=rng)) for each in parts]
     theta, listed = rng.dirichlet(np.ones(12)), ad.concat(answered).evidence()
-    monkeypatch.setattr(base, "FEW_ENTRIES", 0)
-    whole = ad.concat(answered).evidence()
+    whole = structured(ad.concat(answered))
     blocks = [parts[i].structure() for i in (0, 4, 5)]  # the same for both ε of Hadamard response
     assert whole.structure.tolist() == np.concatenate(blocks).tolist()
     for first in (answered, answered[::-1]):
-        evidence = [each.evidence() for each in first]
+        evidence = [structured(each) for each in first]
         assert evidence[0].merge(*evidence[1:]) == whole
-    half = [ad.concat([answered[0], answered[1]]).evidence(), ad.concat(answered[2:]).evidence()]
+    half = [structured(ad.concat(part)) for part in (answered[:2], answered[2:])]
     assert half[0].merge(half[1]) == whole
     found, expected = core.value_and_gradient(theta, whole), core.value_and_gradient(theta, listed)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-13)
@@ -169,13 +169,13 @@ def test_patterns_count_beside_sets_that_are_looked_up():
 
 
 @pytest.mark.parametrize("mechanism", [STRUCTURED[1], STRUCTURED[4], STRUCTURED[-2]], ids=repr)
-def test_pytensor_has_the_same_likelihood_and_second_derivatives(mechanism, monkeypatch):
+def test_pytensor_has_the_same_likelihood_and_second_derivatives(mechanism):
     import pytensor
     import pytensor.tensor as pt
 
     from adobest_pp.model.tensors import marginal_log_likelihood
 
-    _, (structured, _), (listed, _) = both(mechanism, n=200, monkeypatch=monkeypatch)
+    _, (structured, _), (listed, _) = both(mechanism, n=200)
     theta = pt.vector("theta")
     point = np.random.default_rng(8).dirichlet(np.ones(mechanism.n_categories))
     values = []

@@ -11,10 +11,10 @@ from tests.mechanisms.harness import check_mechanism
 MATRIX = np.array([[0.5, 0.2, 0.25], [0.3, 0.3, 0.25], [0.2, 0.5, 0.5]])
 
 
-def test_it_is_the_matrix(monkeypatch):
+def test_it_is_the_matrix():
     mechanism = Channel(MATRIX)
     assert mechanism.epsilon == pytest.approx(math.log(2.5), rel=1e-12)
-    check_mechanism(mechanism, monkeypatch, lambda answer, x: MATRIX[answer[0], x])
+    check_mechanism(mechanism, lambda answer, x: MATRIX[answer[0], x])
     np.testing.assert_allclose(mechanism.transition_matrix(), MATRIX, rtol=1e-12)
 
 

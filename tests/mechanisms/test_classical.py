@@ -57,8 +57,8 @@ names = pytest.mark.parametrize(
 
 
 @names
-def test_it_is_what_the_paper_defines(mechanism, definition, monkeypatch):
-    check_mechanism(mechanism, monkeypatch, definition)
+def test_it_is_what_the_paper_defines(mechanism, definition):
+    check_mechanism(mechanism, definition)
 
 
 @pytest.mark.parametrize(

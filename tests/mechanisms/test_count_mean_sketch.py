@@ -23,7 +23,7 @@ def test_it_is_randomized_response_on_a_public_hash(k, functions, values, monkey
         odds = math.exp(0.9)
         return (odds if hashed == value else 1) / (functions * (odds + values - 1))
 
-    check_mechanism(mechanism, monkeypatch, definition)
+    check_mechanism(mechanism, definition)
     expected = np.array([[definition((y,), x) for x in range(k)] for y in range(functions * values)])
     np.testing.assert_allclose(mechanism.transition_matrix(), expected, rtol=1e-12)
     weights = mechanism.exact_weights()

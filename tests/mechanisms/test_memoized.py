@@ -35,9 +35,9 @@ def definition(first, again, k):
 
 
 @pytest.mark.parametrize("n_waves", [1, 2, 3])
-def test_it_is_what_a_device_does(n_waves, monkeypatch):
+def test_it_is_what_a_device_does(n_waves):
     mechanism = ad.Memoized(ad.SRR(3, 1.7), ad.SRR(3, 0.9), n_waves)
-    answers, matrix = production_matrix(mechanism, monkeypatch)
+    answers, matrix = production_matrix(mechanism)
     expected = [[definition(1.7, 0.9, 3)(waves, x) for x in range(3)] for waves in answers]
     np.testing.assert_allclose(matrix.astype(float), expected, rtol=1e-12)
     assert all(sum(matrix[:, x]) == 1 for x in range(3))
@@ -246,3 +246,15 @@ def test_what_cannot_be_is_refused():
     ):
         with refuses(name):
             make()
+
+
+def test_the_information_of_missing_waves_is_the_observed_one():
+    mechanism, theta = ad.Memoized(ad.SRR(3, 1.7), ad.SRR(3, 0.9), 2), np.array([0.5, 0.3, 0.2])
+    whole = ad.Responses.from_arrays(mechanism, [[0, 0], [2, 1]])
+    found = mechanism.total_information(whole.answers, whole.published(), theta)
+    np.testing.assert_allclose(found, 2 * mechanism.information(theta), rtol=1e-12)
+    some = ad.Responses.from_arrays(mechanism, [[0, NO_ANSWER], [2, 1]])
+    rows = mechanism.chances(some.answers)
+    rows = rows / (rows @ theta)[:, None]
+    found = mechanism.total_information(some.answers, some.published(), theta)
+    np.testing.assert_allclose(found, rows.T @ rows, rtol=1e-12)

@@ -61,7 +61,7 @@ def test_it_is_what_the_paper_defines(k, q, t, monkeypatch):
         odds = math.exp(0.9)
         return (odds if total == 0 else 1) / (near * odds + len(all_) - near)
 
-    check_mechanism(mechanism, monkeypatch, definition)
+    check_mechanism(mechanism, definition)
     expected = np.array([[definition((z,), x) for x in range(k)] for z in range(len(all_))])
     np.testing.assert_allclose(mechanism.transition_matrix(), expected, rtol=1e-12)
     weights = mechanism.exact_weights()

@@ -3,7 +3,6 @@
 import json
 import sys
 import textwrap
-from importlib.metadata import EntryPoint
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,15 +19,19 @@ from tests.own_mechanism import Neighbors
 from tests.refusals import refuses
 
 
+def install(folder, name, *points, group=registry.GROUP):
+    """Make a package with entry points, as an installer leaves it."""
+    found = folder / f"{name}-1.0.dist-info"
+    found.mkdir()
+    (found / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (found / "entry_points.txt").write_text("\n".join([f"[{group}]", *points, ""]))
+
+
 @pytest.fixture
-def installed(monkeypatch):
+def installed(tmp_path, monkeypatch, no_other_mechanisms):
     """A package that has a mechanism as an entry point, and one that is none."""
-    points = [
-        EntryPoint("Neighbors", "tests.own_mechanism:Neighbors", registry.GROUP),
-        EntryPoint("nothing", "math:pi", registry.GROUP),
-    ]
-    monkeypatch.setattr(registry, "_OTHERS", {})
-    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == registry.GROUP else [])
+    install(tmp_path, "neighbors", "Neighbors = tests.own_mechanism:Neighbors", "nothing = math:pi")
+    monkeypatch.syspath_prepend(tmp_path)
 
 
 def test_ours_are_found_without_asking_every_package(monkeypatch):
@@ -53,7 +56,7 @@ SETTINGS = {"n_categories": 3, "epsilon": 1.0}
 
 
 @pytest.fixture
-def stranger(tmp_path, monkeypatch):
+def stranger(tmp_path, monkeypatch, no_other_mechanisms):
     """A module in the current folder, and a package there with an entry point; tell which were imported."""
     source = """
         from dataclasses import dataclass
@@ -63,11 +66,7 @@ def stranger(tmp_path, monkeypatch):
     """
     for name in ("stranger_module", "stranger_package"):
         (tmp_path / f"{name}.py").write_text(textwrap.dedent(source))
-    found = tmp_path / "stranger_package-1.0.dist-info"
-    found.mkdir()
-    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-package\nVersion: 1.0\n")
-    (found / "entry_points.txt").write_text("[adobest_pp.mechanisms]\nStranger = stranger_package:Stranger\n")
-    monkeypatch.setattr(registry, "_OTHERS", {})
+    install(tmp_path, "stranger_package", "Stranger = stranger_package:Stranger")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     yield lambda: [name for name in ("stranger_module", "stranger_package") if name in sys.modules]

@@ -13,7 +13,7 @@ from tests.mechanisms.harness import check_mechanism
 PAIRS = list(combinations(range(4), 2))
 
 
-def test_it_is_what_it_says(monkeypatch):
+def test_it_is_what_it_says():
     # All pairs with weight 2 and all triples with weight 1: every category has 3·2 + 3·1.
     sets = [*PAIRS, *combinations(range(4), 3)]
     weights = [2] * 6 + [1] * 4
@@ -23,7 +23,7 @@ def test_it_is_what_it_says(monkeypatch):
     def definition(answer, x):
         return weights[answer[0]] * (odds if x in sets[answer[0]] else 1) / total
 
-    check_mechanism(SetFamily(sets, weights, 1.1), monkeypatch, definition)
+    check_mechanism(SetFamily(sets, weights, 1.1), definition)
 
 
 def test_subset_selection_is_a_family():

@@ -219,6 +219,8 @@ def test_nothing_on_disk_links_a_token_to_an_answer(path):
         copy.execute("SELECT rowid FROM spent")
     copy.close()
     drain(poll)
+    log = path.with_name("poll.db-desk-wal")
+    assert log.stat().st_size == 0  # it had the answers in the order in which they came
     poll.close()
     files = b"".join(each.read_bytes() for each in path.parent.iterdir())
     assert not any(token.encode() in files or token.split(".")[1].encode() in files for token in tokens)

@@ -1,5 +1,6 @@
 """The server of a poll takes an answer a person, and refuses all else in one sentence."""
 
+import http.client
 import json
 import re
 import socket
@@ -110,6 +111,12 @@ def test_what_is_no_answer_is_refused(server, value):
 )
 def test_what_was_not_asked_is_refused(server, question, number):
     assert refused(answer(server, join(server)["token"], [0], question, number), [400])
+
+
+def test_two_answers_at_once_are_refused(server):
+    token = join(server)["token"]
+    assert refused(answer(server, token, [1, 2], question=1), [400])
+    assert answer(server, token, 1, question=1).status == 200
 
 
 def test_one_number_as_a_list_is_the_same_answer(server):
@@ -272,6 +279,16 @@ def test_a_closed_poll_takes_no_answers(tmp_path):
         assert refused(answer(server, late, [0]), [410])
 
 
+def shown(server):
+    """Return what the projector shows now: the first event of its stream."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    try:
+        connection.request("GET", "/projector/events", headers={"Authorization": f"Bearer {server.key}"})
+        return json.loads(connection.getresponse().readline().removeprefix(b"data: "))
+    finally:
+        connection.close()
+
+
 def test_one_question_is_drawn_for_each_person(tmp_path):
     with served(tmp_path / "poll.db", COLORS, HOSTILE, each_person="one") as server:
         poll = json.loads(ask(server, "/poll").text)
@@ -282,6 +299,12 @@ def test_one_question_is_drawn_for_each_person(tmp_path):
             own, other = each["question"], 1 - each["question"]
             assert refused(answer(server, each["token"], [0], other), [403])
             assert answer(server, each["token"], [0], own).status == 200
+            if each is drawn[0]:
+                wait_for(server, 1, own)
+                assert refused(with_key(server, f"export?question={own}&format=nc"), [409])  # of so few answers
+        for question in (0, 1):
+            wait_for(server, sum(each["question"] == question for each in drawn), question)
+        assert (shown(server)["joined"], shown(server)["answered"]) == (40, 40)  # the answers to both questions
 
 
 def test_all_questions_add_up(server):

@@ -12,6 +12,7 @@ from adobest_pp import SRR, Responses, diagnostics, estimate, intervals, sample
 from adobest_pp._wording import interval_in_words
 from adobest_pp.cli import tables
 from adobest_pp.cli.estimate import print_estimate
+from adobest_pp.cli.tables import MOST_PRINTED
 from adobest_pp.diagnostics import Verdict
 from adobest_pp.report import write_report
 from adobest_pp.report.findings import MOST_LISTED, Findings, Poll, grade_samplers
@@ -106,31 +107,29 @@ def test_a_hierarchy_with_holes_is_refused_before_anything_is_sampled(findings, 
     assert not (tmp_path / "report").exists()
 
 
-def test_a_terminal_shows_the_largest(findings, capsys, monkeypatch):
+def test_a_terminal_shows_the_largest(findings, capsys):
     shown = intervals.summary(findings.posterior).assign_attrs(sampler="gibbs")
     held = SimpleNamespace(estimate=lambda **_: shown, responses=findings.poll.responses, did_not_answer=0)
-    monkeypatch.setattr(tables, "MOST_PRINTED", 4)
     tables.print_collection(held, "answers.db", [], 1.0, listed=True)
     printed = capsys.readouterr().out
     largest = shown["category"].values[np.argsort(-shown["mean"].values)]
-    places = [printed.index(f" {label} ") for label in largest[:4]]
+    places = [printed.index(f" {label} ") for label in largest[:MOST_PRINTED]]
     assert places == sorted(places)
-    assert f" {largest[4]} " not in printed
-    assert f"These are the 4 largest of {K}." in printed
+    assert f" {largest[MOST_PRINTED]} " not in printed
+    assert f"These are the {MOST_PRINTED} largest of {K}." in printed
 
 
-def test_an_estimate_shows_the_largest_in_their_order(findings, capsys, monkeypatch):
+def test_an_estimate_shows_the_largest_in_their_order(findings, capsys):
     table = estimate(findings.poll.responses)
     largest = table["category"].values[np.argsort(-table["share"].sel(group="everybody").values, kind="stable")]
-    monkeypatch.setattr(tables, "MOST_PRINTED", 4)
     print_estimate(table, "answers.db")
     printed = capsys.readouterr().out
     html = page({"Where?": table}, {}, "Title")
-    for shown, n in ((printed, 4), (html[html.index("<th>") :], 12)):
+    for shown, n in ((printed, MOST_PRINTED), (html[html.index("<th>") :], 12)):
         places = [shown.index(label) for label in largest[:n]]
         assert places == sorted(places)
-    assert f" {largest[4]} " not in printed
-    assert f"These are the 4 largest of {K}." in printed
+    assert f" {largest[MOST_PRINTED]} " not in printed
+    assert f"These are the {MOST_PRINTED} largest of {K}." in printed
     assert f"most frequent of {K} answers" in html
     assert f"and {K - 12} more" in html
 

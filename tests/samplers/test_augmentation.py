@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection
+from adobest_pp import RRRR, SRR, Channel, Responses, SubsetSelection
 from adobest_pp.samplers.gibbs import allocate, dirichlet, gibbs_chain
 from oracles import rows_of
 from tests.strategies import simulated
@@ -12,12 +12,14 @@ from tests.strategies import simulated
 # Chance of a false alarm of one statistical check; the seeds are fixed.
 FALSE_ALARM = 1e-4
 
+MATRIX = np.array([[0.5, 0.1, 0.3, 0.2, 0.4], [0.2, 0.3, 0.3, 0.5, 0.1], [0.3, 0.6, 0.4, 0.3, 0.5]])
 MECHANISMS = [
     SRR(5, 1.0),
     RRRR(5, 2.0, 0.8),  # answers outside a subset are less likely from inside it,
     RRRR.from_budgets(5, 0.1, 3.0),  # more likely,
     RRRR.from_budgets(5, 6.0, 0.0),  # or hardly possible
     SubsetSelection(5, 1.0, size=2),
+    Channel(MATRIX),  # rows of any form
 ]
 
 
@@ -32,7 +34,8 @@ def allocations(responses, theta, n_draws, seed=0):
 
 def each_person(responses, theta):
     """P(x | y, θ) of every response, of shape (n, K), straight from the rows of G."""
-    weights = rows_of(responses) * theta
+    is_matrix = isinstance(responses.mechanism, Channel)
+    weights = (MATRIX[responses.answers] if is_matrix else rows_of(responses)) * theta
     return weights / weights.sum(axis=1, keepdims=True)
 
 

@@ -64,13 +64,12 @@ def means(tree):
     return theta.mean(axis=(0, 1)), theta.std(axis=(0, 1))
 
 
-def test_one_place_decides_by_distinct_answers(many, monkeypatch):
+def test_one_place_decides_by_distinct_answers(many):
     assert has_many_rows(many)
     assert not has_many_rows(RESPONSES)
     few = ad.Responses.from_arrays(ad.SRR(3, 1.0), np.arange(6000) % 3)
     assert not has_many_rows(few)
-    monkeypatch.setattr(home, "MANY_ROWS", 3001)
-    assert not has_many_rows(many)
+    assert not has_many_rows(many, limit=3001)
 
 
 @pytest.mark.parametrize("prior", [1.0, pytest.param("learned", marks=pytest.mark.long)])

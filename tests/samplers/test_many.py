@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.mechanisms import base
 from adobest_pp.samplers import gibbs, nuts
 from adobest_pp.samplers.sgld_cv import control_variates, dynamics
 from adobest_pp.samplers.sgld_cv.sampler import is_diagonal, sgld_cv_draws
+from tests.strategies import evidence_of
 
 
 def answered(mechanism, n, seed):
@@ -17,11 +17,8 @@ def answered(mechanism, n, seed):
     return ad.Responses.from_arrays(mechanism, mechanism.privatize(people, rng=rng))
 
 
-def both(mechanism, n, monkeypatch):
-    responses = answered(mechanism, n, 1)
-    listed = responses.evidence()
-    monkeypatch.setattr(base, "FEW_ENTRIES", 0)
-    return responses.evidence(), listed
+def both(mechanism, n):
+    return [evidence_of(answered(mechanism, n, 1), structured)[0] for structured in (True, False)]
 
 
 @pytest.mark.parametrize(
@@ -36,8 +33,8 @@ def both(mechanism, n, monkeypatch):
     ],
     ids=repr,
 )
-def test_densities_are_those_of_member_lists(mechanism, monkeypatch):
-    structured, listed = both(mechanism, 3000, monkeypatch)
+def test_densities_are_those_of_member_lists(mechanism):
+    structured, listed = both(mechanism, 3000)
     rng, k = np.random.default_rng(2), mechanism.n_categories
     free = np.append(rng.normal(size=k) - 1, -1.5)
     scales, shifts = rng.uniform(0.01, 0.1, size=k), rng.integers(2, size=k).astype(float)
@@ -53,9 +50,9 @@ def test_densities_are_those_of_member_lists(mechanism, monkeypatch):
 
 
 @pytest.mark.parametrize("shares", [np.ones(12), np.append(np.full(11, 1e-4), 1.0)], ids=["even", "one"])
-def test_gibbs_allocates_people_as_bayes_does(shares, monkeypatch):
+def test_gibbs_allocates_people_as_bayes_does(shares):
     """Means over 400 allocations within 5 standard errors: one run in a hundred thousand fails by chance."""
-    structured, _ = both(ad.HadamardResponse(12, epsilon=1.0), 500, monkeypatch)
+    structured, _ = both(ad.HadamardResponse(12, epsilon=1.0), 500)
     theta, rng = shares / shares.sum(), np.random.default_rng(3)
     rows = structured.matrix()
     expected = theta * ((structured.count / (rows @ theta)) @ rows)

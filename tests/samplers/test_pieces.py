@@ -161,13 +161,19 @@ def test_svrg_takes_a_snapshot_in_every_period():
         add_slope(run.estimator(np.zeros((1, 20), dtype=np.int64)), 0, phi, np.zeros(4))
         places.append(update if np.allclose(run.memory[1:5], phi / phi.sum()) else None)
     assert [place for place in places if place is not None] == [0, 5, 10]
+    run.restart()
+    assert not run.memory.size  # the next chain has a snapshot of its own
 
 
-def test_control_variates_are_right_on_average_over_all_batches():
-    """Batches of one response, each of them once: far from the anchor, where the remainder counts."""
-    run, phi = run_of(40, gradient="control_variates", batch_size=1), np.array([3.0, 0.2, 1.0, 0.5])
+@pytest.mark.parametrize("gradient", ["control_variates", "svrg"])
+def test_gradients_are_right_on_average_over_all_batches(gradient):
+    """Batches of one response, each of them once: far from the anchor or snapshot, where the batch counts."""
+    run, phi = run_of(40, gradient=gradient, batch_size=1), np.array([3.0, 0.2, 1.0, 0.5])
     total, exact = np.zeros(4), np.zeros(4)
+    if gradient == "svrg":
+        add_slope(run.estimator(np.array([[0]])), 0, np.ones(4), np.zeros(4))  # takes the snapshot
     for place in range(40):
+        run.memory[:1] = 1.0  # no other snapshot is due
         add_slope(run.estimator(np.array([[place]])), 0, phi, total)
     add_slope(run_of(40, gradient="full").estimator(EMPTY), 0, phi, exact)
     np.testing.assert_allclose(total / 40, exact, rtol=1e-8, atol=1e-8)

@@ -1,7 +1,6 @@
 """Samplers, diffusions and gradients of one's own: by function, class, name and entry point, and never another's."""
 
 import sys
-from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from adobest_pp.samplers.registry import (
     resolve,
 )
 from adobest_pp.samplers.sgld import loop
+from tests.mechanisms.test_registry import install
 from tests.refusals import refuses
 from tests.strategies import simulated
 
@@ -230,9 +230,8 @@ def test_a_name_with_a_module_is_imported_and_one_from_a_file_never_is(tmp_path,
 def test_an_entry_point_is_found_by_its_name(tmp_path, monkeypatch):
     text = "from adobest_pp.samplers import register_sampler\n@register_sampler('pointed')\ndef draw(*a): pass\n"
     (tmp_path / "pointed_package.py").write_text(text)
+    install(tmp_path, "pointed_package", "pointed = pointed_package:draw", group="adobest_pp.samplers")
     monkeypatch.syspath_prepend(tmp_path)
-    point = EntryPoint("pointed", "pointed_package:draw", "adobest_pp.samplers")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == point.group else [])
     assert "pointed" in SAMPLERS.names()
     assert not SAMPLERS.is_known("pointed")
     assert resolve("pointed").name == "pointed"

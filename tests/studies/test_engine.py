@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 
 import numpy as np
 import psutil
@@ -376,3 +376,27 @@ def test_what_the_function_cannot_run_is_refused_before_anything_is_made(tmp_pat
         with pytest.raises(ValueError, match=message):
             run_study(Study.from_dict(content() | changes if "run" in changes else content(**changes)), tmp_path / "s")
     assert not os.listdir(tmp_path)
+
+
+class DyingWorker:
+    """Makes batches in this process, and dies of run 1."""
+
+    def __init__(self):
+        self.batches = []
+
+    def slots(self):
+        return 1
+
+    def submit(self, batch):
+        self.batches.append(batch)
+
+    def next(self):
+        batch = self.batches.pop(0)
+        return batch, None if 1 in batch.runs else engine.run_batch(batch)
+
+
+def test_a_run_that_kills_its_worker_fails_and_no_other_is_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_workers", lambda *_: nullcontext(DyingWorker()))
+    made = {"name": "coin", "run": "tests.studies.own_runs:coin_run", "runs": 6, "seed": 1, "measures": ["distance"]}
+    status = run_study(Study.from_dict(made | {"grid": {"epsilon": [1.0, 2.0], "people": [50]}}), tmp_path / "coin.db")
+    assert (status.done, status.failed, status.missing) == (10, 2, 0)

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from adobest_pp.survey import EXAMPLE, Survey, read_survey, spending
-from adobest_pp.survey.budget import Spending, epsilon_of_changes, half_width, people_needed, ways_to_spend
+from adobest_pp.survey.budget import (
+    Spending,
+    all_waves,
+    epsilon_of_changes,
+    half_width,
+    people_needed,
+    ways_to_spend,
+)
 from tests.cli.test_main import run_here
 from tests.refusals import refuses
 
@@ -223,3 +230,13 @@ def test_memoized_budgets_are_for_all_waves_and_for_one(path, capsys):
     assert (
         f"differ in one wave, all waves together tell at most ε = {epsilon_of_changes(survey, way, 1):.3g}" in printed
     )
+
+
+def test_a_change_costs_as_much_as_the_dearest_questions_that_a_person_may_be_asked(path):
+    path.write_text(MEMOIZED, encoding="utf-8")
+    survey = read_survey(path)
+    for way in ways_to_spend(survey).values():
+        costs = [all_waves(each, way, len(survey.waves)).epsilon_of_changes(1) for each in survey.private_questions]
+        assert len(set(costs)) > 1
+        dearest = sorted(costs, reverse=True)[: way.questions_each]
+        assert epsilon_of_changes(survey, way, 1) == pytest.approx(sum(dearest), rel=1e-12)

@@ -12,10 +12,12 @@ import pytest
 from scipy.stats import binom
 
 from adobest_pp import SRR, Responses
-from adobest_pp.estimates import pooling
-from adobest_pp.survey import read_answers
+from adobest_pp.answers.store import PublicColumns
+from adobest_pp.estimates import association, pooling
+from adobest_pp.survey import Survey, read_answers
+from adobest_pp.survey.collecting import Answers
 from adobest_pp.survey.pages import overview
-from adobest_pp.survey.results import _some, estimate_survey
+from adobest_pp.survey.results import estimate_answers, estimate_survey
 from tests.cli.test_main import run_here
 from validation.simulated_survey import (
     AGES,
@@ -229,10 +231,53 @@ def test_groups_of_one_are_left_out_and_named(tmp_path, capsys):
     assert "cannabis, 1, region: Lonely (1)" in page
 
 
-def test_some_answers_come_in_the_order_that_is_asked_for():
-    """Two questions may have been answered in different orders, and each person's answers belong together."""
-    responses = Responses.from_arrays(SRR(3, 1.0), [0, 1, 2, 1])
-    assert _some(responses, [2, 0, 3]).answers.tolist() == [2, 0, 1]
+def test_weights_and_margins_go_into_every_table(monkeypatch):
+    """Two questions to the same people in different orders; nobody of the East has answered."""
+    about = {
+        "title": "Habits",
+        "budget": {"epsilon": 6.0, "associations": True},
+        "people": {"expected": 120, "weight": "w", "groups": ["region"]},
+        "margins": {"region": {"North": 0.5, "South": 0.3, "East": 0.2}},
+        "questions": [{"name": name, "text": name, "labels": ["no", "yes"]} for name in "ab"],
+    }
+    monkeypatch.setattr(pooling, "SWEEPS", 100)
+    survey, rng = Survey.model_validate(about), np.random.default_rng(3)
+    weights, regions, answers = rng.choice([1.0, 4.0], size=120), np.where(np.arange(120) % 3, "North", "South"), {}
+    given = {"a": rng.integers(2, size=120)}
+    given["b"] = np.where(weights > 1, given["a"], 1 - given["a"])
+    wave = survey.waves[0]
+    orders = {"a": np.arange(120), "b": rng.permutation(120)}
+    for name, order in orders.items():
+        public = {"person": order, "w": weights[order], "region": regions[order]}
+        answered = {column: values.tolist() for column, values in public.items()}
+        silent = {"person": [7, 500], "w": [1.0, 1.0], "region": ["South", "North"]}  # 7 has answered later
+        responses = Responses.from_arrays(SRR(2, 3.0), given[name][order], categories=["no", "yes"])
+        answers[wave, name] = Answers(responses, PublicColumns(answered, silent))
+    result = estimate_answers(survey, answers)
+    in_order = [Responses.from_arrays(SRR(2, 3.0), given[name], categories=["no", "yes"]) for name in "ab"]
+    expected = association(*in_order, weights=weights, random_seed=1)["cramers_v"].item()
+    assert result.associations["cramers_v"].item() == pytest.approx(expected)
+    raked = weights.copy()
+    for region, share in (("North", 0.5), ("South", 0.3)):
+        raked[regions == region] *= share / raked[regions == region].sum()
+    named = raked @ given["a"] / raked.sum()
+    truth, other = SRR(2, 3.0).naming()
+    shares = result.estimates.set_index(["question", "column", "group", "category"])["direct"]
+    assert shares["a", "", "everybody", "yes"] == pytest.approx((named - other) / (truth - other))
+    asked = result.response.set_index(["question", "column", "group"])
+    assert asked.loc[("b", "", "everybody"), ["asked", "answered"]].tolist() == [121, 120]
+    assert asked.loc[("b", "region", "North"), ["asked", "answered"]].tolist() == [81, 80]
+
+
+def test_labels_in_another_order_than_people_were_asked_with_are_refused(monkeypatch):
+    """Medians and quartiles go by the order."""
+    monkeypatch.setattr(pooling, "SWEEPS", 100)
+    question = {"name": "a", "text": "a", "labels": ["low", "middle", "high"], "ordered": True}
+    about = {"title": "Habits", "budget": {"epsilon": 3.0}, "people": {"expected": 60}, "questions": [question]}
+    survey = Survey.model_validate(about)
+    responses = Responses.from_arrays(SRR(3, 3.0), np.arange(60) % 3, categories=["high", "low", "middle"])
+    with pytest.raises(ValueError, match=r"question 'a', wave '.*': labels and bins must be those"):
+        estimate_answers(survey, {(survey.waves[0], "a"): Answers(responses, PublicColumns({}, {}))})
 
 
 @pytest.mark.long
