@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp._text import brief
 from adobest_pp.answers.draws import thetas_of
-from adobest_pp.intervals import above, check_threshold, summary
+from adobest_pp.intervals import above, summary
+from adobest_pp.intervals.many import check_threshold
 from adobest_pp.plots._common import (
     COLORS,
     check_axes,
