@@ -498,7 +498,9 @@ def _joined(
     for group, variables in parts.items():
         old = tree[group].to_dataset().transpose("chain", "draw", ...)
         kept = old[[name for name in old.data_vars if name in variables and "draw" in old[name].dims]]
-        if not kept.data_vars:  # a sampler without stats
+        if not kept.data_vars:  # a sampler without stats, whose draws have numbers all the same
+            numbers = np.arange(old.sizes["draw"] + extended_by[-1])
+            joined[group] = xr.DataTree(old.drop_vars([*old.data_vars]).reindex(draw=numbers))
             continue
         new = xr.Dataset({name: (kept[name].dims, variables[str(name)]) for name in kept.data_vars})
         both = xr.concat([kept.drop_vars("draw"), new], "draw", coords="minimal", compat="override", join="override")
