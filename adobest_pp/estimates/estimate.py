@@ -50,11 +50,6 @@ EVERYBODY = "everybody"
 # be nearly the whole range. They count for everybody.
 LEAST_PEOPLE = 5
 
-# How far the log-likelihood of thousands of shares may be below its maximum: each is then within a seventh of its sd of
-# the likeliest one. With 10,000 categories and a million answers all were within 3e-6, after a second; the tolerance of
-# `maximum_likelihood` takes minutes.
-ENOUGH = 0.01
-
 # How far the shares of a margin may be from a sum of one: they are often rounded to per cent.
 ROUNDED = 0.01
 
@@ -216,7 +211,7 @@ def _estimated(
 def _of_everybody(responses: Responses | Gathered, group: Group, seed: int, shares_of: Any) -> _Found:
     """Return the estimate of answers that are only counted, or of very many categories."""
     many = responses.n_categories > MOST_CATEGORIES
-    near = maximum_likelihood(responses.evidence(), ENOUGH) if many else smooth(responses)
+    near = maximum_likelihood(responses.evidence()) if many else smooth(responses)
     direct = direct_estimate(responses, near)
     if direct is None:
         raise ValueError(UNDETERMINED)

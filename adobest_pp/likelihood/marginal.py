@@ -21,7 +21,7 @@ from adobest_pp._types import Floats
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses, check_responses
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood.core import value_and_gradient
+from adobest_pp.likelihood.core import information_diagonal, value_and_gradient
 
 
 def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
@@ -69,29 +69,73 @@ def phi_gradient(phi: ArrayLike, evidence: Evidence) -> Floats:
     return np.asarray((gradient(phi / total, evidence) - evidence.n_responses) / total)
 
 
-def maximum_likelihood(evidence: Evidence, tolerance: float = 1e-6, max_iterations: int = 100_000) -> Floats:
+def maximum_likelihood(evidence: Evidence, tolerance: float = 1e-6, max_iterations: int = 10_000) -> Floats:
     """Return the θ of greatest likelihood.
 
-    Expectation-maximization from the uniform θ, θ ← θ·∇/n, accelerated [1]_. It stops when the log-likelihood is within
-    `tolerance` of its maximum: as it is concave, its maximum is at most max ∇ − n above its value. It warns if this is
-    not reached in `max_iterations`.
+    Spectral projected gradients [1]_ from the uniform θ, scaled by the diagonal of the information. They stop when the
+    log-likelihood is within `tolerance` of its maximum: as it is concave, its maximum is at most max ∇ − n above its
+    value. `maximum_likelihood` warns if this is not reached in `max_iterations`.
 
     References
     ----------
-    .. [1] R. Varadhan and C. Roland (2008), Simple and globally convergent methods for accelerating the convergence of
-       any EM algorithm, Scandinavian Journal of Statistics 35(2).
+    .. [1] E. G. Birgin, J. M. Martínez and M. Raydan (2000), Nonmonotone spectral projected gradient methods on convex
+       sets, SIAM Journal on Optimization 10(4).
     """
     _check_evidence(evidence)
     if evidence.n_responses == 0:
         raise ValueError("evidence must hold at least one response, got none")
     largest_gap = check_positive(tolerance, "tolerance")
-    theta, gap = climb(evidence, largest_gap, check_count(max_iterations, "max_iterations"))
+    theta, gap = _ascend(evidence, largest_gap, check_count(max_iterations, "max_iterations"))
     if gap > largest_gap:
         warnings.warn(
             f"the log-likelihood may still be {gap:.2g} below its maximum after {max_iterations} iterations",
             stacklevel=2,
         )
-    return np.asarray(theta)
+    return theta
+
+
+# Steps after which the scale is computed again, values that a new one is compared with, and the part of the predicted
+# gain that a step must make.
+STEPS = 10
+MEMORY = 10
+LEAST_GAIN = 1e-4
+
+
+def _ascend(evidence: Evidence, tolerance: float, max_iterations: int) -> tuple[Floats, float]:
+    """Return θ near the maximum of the likelihood, and a bound on how far its log-likelihood is below it."""
+    n, theta = evidence.n_responses, np.full(evidence.n_categories, 1 / evidence.n_categories)
+    value, slope = value_and_gradient(theta, evidence)
+    best, least, recent = theta, float(slope.max() - n), [value]
+    for iteration in range(max_iterations):
+        if least <= tolerance:
+            break
+        if iteration % STEPS == 0:
+            scale, length = information_diagonal(theta, evidence) + 1e-9 * n, 1.0
+        way = _nearest(theta + length * slope / scale, scale) - theta
+        gain, part = float(slope @ way), 1.0
+        while True:
+            reached = np.maximum(theta + part * way, 0.0)
+            value, reached_slope = value_and_gradient(reached, evidence)
+            if value >= min(recent) + LEAST_GAIN * part * gain or part < 1e-10:
+                break
+            part /= 2
+        step = reached - theta
+        bend = float(step @ (slope - reached_slope))
+        length = float(np.clip(step @ (scale * step) / bend, 1e-6, 1e6)) if bend > 0 else 1e6
+        theta, slope, recent = reached, reached_slope, [*recent, value][-MEMORY:]
+        gap = float(slope.max() - n)
+        if gap < least:
+            best, least = theta, gap
+    return best / best.sum(), least
+
+
+def _nearest(target: Floats, scale: Floats) -> Floats:
+    """Return the θ on the simplex with the least Σ scale·(θ − target)²: max(0, target − λ/scale) for one λ."""
+    order = np.argsort(-target * scale)
+    levels, widths = (target * scale)[order], 1 / scale[order]
+    shifts = (np.cumsum(levels * widths) - 1) / np.cumsum(widths)
+    shift = shifts[np.flatnonzero(levels > shifts)[-1]]
+    return np.maximum(0.0, target - shift / scale)
 
 
 def _check_theta(theta: ArrayLike, evidence: Evidence) -> Floats:
@@ -106,7 +150,16 @@ def _check_evidence(evidence: Evidence) -> None:
 
 @njit(cache=True)
 def climb(evidence, tolerance, max_iterations):  # type: ignore[no-untyped-def]
-    """Return θ near the maximum of the likelihood, and a bound on how far its log-likelihood is below it."""
+    """Return θ > 0 near the maximum of the likelihood, and a bound on how far its log-likelihood is below it.
+
+    Expectation-maximization from the uniform θ, θ ← θ·∇/n, accelerated [1]_. Samplers start there, as no share becomes
+    zero. It may take very many more steps to the maximum than `maximum_likelihood`.
+
+    References
+    ----------
+    .. [1] R. Varadhan and C. Roland (2008), Simple and globally convergent methods for accelerating the convergence of
+       any EM algorithm, Scandinavian Journal of Statistics 35(2).
+    """
     k = evidence.patterns.shape[1]
     n, theta, gap = evidence.count.sum(), np.full(k, 1.0 / k), np.inf
     first, second, leap = np.empty(theta.size), np.empty(theta.size), np.empty(theta.size)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import oracles
-from adobest_pp import RRRR, SRR, Evidence, Responses, SubsetSelection
+from adobest_pp import RRRR, SRR, Evidence, HadamardResponse, Responses, SubsetSelection
 from adobest_pp.likelihood import gradient, grid_posterior, log_likelihood, maximum_likelihood, phi_gradient
 from adobest_pp.likelihood.core import value_and_gradient
 from oracles import rows_of
@@ -162,8 +162,20 @@ def test_the_maximum_of_srr_has_a_solution_to_compare_with(epsilon):
     np.testing.assert_allclose(theta, np.maximum(counts / middle - base / own, 0), atol=1e-4)
 
 
+@pytest.mark.parametrize("mechanism", [HadamardResponse(10_000, 1.0), SRR(10_000, 1.0)], ids=repr)
+def test_the_maximum_of_ten_thousand_shares_takes_tens_of_steps(mechanism):
+    """Expectation-maximization needs more than 100,000 of them, because most of these shares are zero."""
+    rng = np.random.default_rng(2)
+    shares = 1 / np.arange(1, 10_001)
+    answers = mechanism.privatize(rng.choice(10_000, size=200_000, p=shares / shares.sum()), rng=rng)
+    evidence = Responses.from_arrays(mechanism, answers).evidence()
+    theta = maximum_likelihood(evidence, max_iterations=50)
+    assert (theta == 0).mean() > 0.3
+    assert gradient(theta, evidence).max() - 200_000 <= 1e-5
+
+
 def test_a_maximum_that_is_out_of_reach_is_said_to_be():
-    responses = simulated(SRR(20, 0.05), 10_000, 1)
+    responses = simulated(SRR(20, 2.0), 10_000, 1)
     with pytest.warns(UserWarning, match="may still be .* below its maximum after 3 iterations"):
         maximum_likelihood(responses.evidence(), max_iterations=3)
     for tolerance in (0, -1.0, np.nan, "a", True):
