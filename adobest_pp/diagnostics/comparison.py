@@ -61,6 +61,8 @@ MAX_SD_MCSE = 0.15
 
 # A test of the joint distribution needs at least this many independent points.
 FEWEST_POINTS = 20
+# Categories whose draws are ranked at a time.
+TOGETHER = 256
 
 
 class Verdict(StrEnum):
@@ -328,8 +330,9 @@ def compare(
 
     rows = {}
     for (name, one), rng in zip(samplers.items(), np.random.default_rng(seed).spawn(len(samplers)), strict=True):
-        rows[name] = _marginals(one, base) | _mixing(one) | _against_truth(one, theta_star)
-        rows[name] |= _by_ranks(one, base, most, repeats, rng) | _stein(one, base, posterior, most, repeats, rng)
+        rows[name] = _mixing(one) | _against_truth(one, theta_star)
+        rows[name] |= _against_reference(one, base, most, repeats, rng)
+        rows[name] |= _stein(one, base, posterior, most, repeats, rng)
     judged = judge_reference(rows[reference], len(base.categories))
     for name, row in rows.items():
         row |= judged if name == reference else judge(row, base.categories, judged["verdict"] is Verdict.REFERENCE)
@@ -435,41 +438,66 @@ def _same_evidence(one: Responses | Gathered, other: Responses | Gathered) -> bo
     return len(one) == len(other) and bool(np.allclose(first, second, rtol=1e-9, atol=1e-9))
 
 
-def _marginals(one: Draws, base: Draws) -> dict[str, Any]:
-    """Return the measures by category, on which no verdict depends."""
-    flat, right = one.flat, base.flat
-    sd, right_sd = flat.std(axis=0), right.std(axis=0)
-    shift = flat.mean(axis=0) - right.mean(axis=0)
-    quantiles = np.quantile(flat, TAILS, axis=0) - np.quantile(right, TAILS, axis=0)
+def _by_blocks(one: Draws, base: Draws, most: int) -> tuple[dict[str, Any], list[NDArray[np.float64]]]:
+    """Return the measures by category, and normal scores of both samplers that are nearly independent.
+
+    Blocks of categories bound the memory, which would be ten times that of the draws.
+    """
+    rows, points = [], []
+    for start in range(0, len(base.categories), TOGETHER):
+        block = (..., slice(start, start + TOGETHER))
+        theta = [part.theta[block] for part in ((one,) if one is base else (one, base))]
+        normal = normal_scores(*(np.clip(part, *one.resolved) for part in (theta[0], theta[-1])))
+        pair = (normal[0], normal[0] if one is base else normal[1])
+        rows.append(_marginals(theta[0], theta[-1]) | rank_tests(*pair)._asdict())
+        if one is not base:
+            known = zip(normal, (one, base), strict=True)
+            points.append([independent(scores, part.effective, most) for scores, part in known])
+    found = {name: np.concatenate([np.atleast_1d(row[name]) for row in rows]) for name in rows[0]}
+    found["ess"] = found["ess"].min()
+    return found, [np.concatenate(parts, axis=1) for parts in zip(*points, strict=True)]
+
+
+def _marginals(theta: NDArray[np.float64], right: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the measures of draws (chain, draw, category) against others, on which no verdict depends."""
+    known = [_moments(theta)]
+    known.append(known[0] if right is theta else _moments(right))
+    (flat, mean, sd, tails, mcse), (right_flat, right_mean, right_sd, right_tails, right_mcse) = known
+    shift = mean - right_mean
     with np.errstate(divide="ignore", invalid="ignore"):
-        mcse = [array_stats.mcse(part.theta, 0, 1, method="sd") / part.flat.std(axis=0) for part in (one, base)]
         return {
-            "mean": flat.mean(axis=0),
+            "mean": mean,
             "sd": sd,
+            "shift": shift,
             "mean_shift": shift / right_sd,
             "sd_ratio": sd / right_sd,
-            "sd_ratio_mcse": np.hypot(*mcse),
-            "wasserstein": wasserstein(flat, right),
-            "tail_error": np.abs(quantiles).max(axis=0) / right_sd,
-            "tv_reference": 0.5 * np.abs(shift).sum(),
+            "sd_ratio_mcse": np.hypot(mcse, right_mcse),
+            "wasserstein": wasserstein(flat, right_flat),
+            "tail_error": np.abs(tails - right_tails).max(axis=0) / right_sd,
         }
 
 
-def _by_ranks(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Return the tests on normal scores: location and scale by category, and the energy distance of all together."""
-    scores_of_one, scores_of_base = normal_scores(*(np.clip(part.theta, *part.resolved) for part in (one, base)))
-    tests = rank_tests(scores_of_one, scores_of_base)
-    row: dict[str, Any] = tests._asdict()
+def _moments(theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Return the draws in one row, their mean, sd and quantiles, and the error of the sd relative to it."""
+    flat = theta.reshape(-1, theta.shape[-1])
+    sd = flat.std(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mcse = array_stats.mcse(theta, 0, 1, method="sd") / sd
+    return flat, flat.mean(axis=0), sd, np.quantile(flat, TAILS, axis=0), mcse
+
+
+def _against_reference(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Return the measures by category, tests of location and scale, and the energy distance of all together."""
+    row, points = _by_blocks(one, base, most)
+    row["tv_reference"] = 0.5 * np.abs(row.pop("shift")).sum()
     ess = row.pop("ess")
     row |= {f"{name}_p_value": p_value(row[f"{name}_error"], ess) for name in ("location", "scale")}
     row["error_limit"] = error_limit(len(base.categories), ess)
     if one is base:
         return row | {"energy_distance": 0.0, "energy_p_value": np.nan, "energy_missing": ""}
-    first = independent(scores_of_one, one.effective, most)
-    second = independent(scores_of_base, base.effective, most)
-    if min(len(first), len(second)) < FEWEST_POINTS:
+    if min(map(len, points)) < FEWEST_POINTS:
         return row | {"energy_distance": np.nan, "energy_p_value": np.nan, "energy_missing": TOO_FEW}
-    distance, chance = energy_test(first, second, repeats, rng)
+    distance, chance = energy_test(points[0], points[1], repeats, rng)
     return row | {"energy_distance": distance, "energy_p_value": chance, "energy_missing": ""}
 
 

@@ -65,7 +65,7 @@ class Draws:
     @cached_property
     def effective(self) -> float:
         """The smallest bulk ESS; 0 if the draws of a category are all equal."""
-        return float(np.nan_to_num(bulk_ess(self.theta), nan=0.0).min())
+        return float(np.nan_to_num(self.mixing["ess_bulk"], nan=0.0).min())
 
 
 def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
@@ -131,7 +131,8 @@ def check_on_simplex(draws: Draws) -> None:
 
 def in_order(values: NDArray[np.float64], given: Sequence[str], wanted: Sequence[str]) -> NDArray[np.float64]:
     """Return values by category (..., K) in another order of the same labels."""
-    return values[..., [list(given).index(label) for label in wanted]]
+    place = {label: i for i, label in enumerate(given)}
+    return values[..., [place[label] for label in wanted]]
 
 
 def _draws(name: str, tree: xr.DataTree, theta: xr.DataArray) -> Draws:
@@ -164,10 +165,14 @@ def mixing(theta: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         tail = array_stats.ess(theta, 0, 1, method="tail", prob=TAILS)
-        r_hat = array_stats.rhat(theta, 0, 1)
     bulk = bulk_ess(theta)
-    stuck = np.isnan(bulk)
-    return {"ess_bulk": bulk, "ess_tail": np.where(stuck, np.nan, tail), "r_hat": np.where(stuck, np.nan, r_hat)}
+    return {"ess_bulk": bulk, "ess_tail": np.where(np.isnan(bulk), np.nan, tail), "r_hat": r_hat(theta)}
+
+
+def r_hat(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ArviZ's rank-normalized split R-hat, of shape (K,); NaN for a category whose draws are equal."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(np.ptp(theta, axis=(0, 1)) > 0, array_stats.rhat(theta, 0, 1), np.nan)
 
 
 def thinned(theta: NDArray[np.float64], count: int) -> NDArray[np.float64]:
@@ -279,9 +284,10 @@ def rank_tests(first: NDArray[np.float64], second: NDArray[np.float64]) -> RankT
     """
     squares = [(scores - scores.mean(axis=(0, 1))) ** 2 for scores in (first, second)]
     variances = [square.mean(axis=(0, 1)) for square in squares]
-    ess = [[_ess(first), _ess(second)], [_ess(squares[0]), _ess(squares[1])]]
+    ess = [[_ess(first), _ess(squares[0])]]
+    ess.append(ess[0] if second is first else [_ess(second), _ess(squares[1])])
     with np.errstate(divide="ignore", invalid="ignore"):
-        rates = [1 / part[0] + 1 / part[1] for part in ess]
+        rates = [1 / one + 1 / other for one, other in zip(*ess, strict=True)]
         location = first.mean(axis=(0, 1)) - second.mean(axis=(0, 1))
         scale = np.sqrt(variances[0] / variances[1])
         # Of ln sd = ½ ln variance, by the delta method.

@@ -135,7 +135,7 @@ def _nearest(target: Floats, scale: Floats) -> Floats:
     levels, widths = (target * scale)[order], 1 / scale[order]
     shifts = (np.cumsum(levels * widths) - 1) / np.cumsum(widths)
     shift = shifts[np.flatnonzero(levels > shifts)[-1]]
-    return np.maximum(0.0, target - shift / scale)
+    return np.asarray(np.maximum(0.0, target - shift / scale))
 
 
 def _check_theta(theta: ArrayLike, evidence: Evidence) -> Floats:

@@ -35,7 +35,7 @@ from adobest_pp.answers.draws import thetas_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.diagnostics import Cause
 from adobest_pp.diagnostics.comparison import FALSE_ALARM, Fault, Verdict
-from adobest_pp.diagnostics.draws import mixing
+from adobest_pp.diagnostics.draws import r_hat
 from adobest_pp.diagnostics.grading import plain
 from adobest_pp.intervals import COVERING
 from adobest_pp.likelihood.without_prior import misfit_in_words
@@ -259,7 +259,7 @@ def most_probable(findings: Findings) -> list[Any]:
 def least_mixed(findings: Findings) -> list[Any]:
     """Return the categories whose chains disagree most, in any sampler."""
     thetas = list(thetas_of(findings.draws).values())
-    worst = np.array([mixing(theta.values)["r_hat"] for theta in thetas]).max(axis=0)
+    worst = np.array([r_hat(theta.values) for theta in thetas]).max(axis=0)
     chosen = np.sort(np.argsort(-np.nan_to_num(worst, nan=np.inf), kind="stable")[:MOST_TRACED])
     return list(thetas[0]["category"].values[chosen].tolist())
 
