@@ -44,6 +44,8 @@ from adobest_pp.mechanisms.subset_selection import SubsetSelection
 
 # The most categories for which the information of an answer, of K² numbers, is inverted.
 MOST_INVERTED = 2000
+# The most categories of a design. The search takes half a minute for 200 of them and some minutes for 400.
+MOST_DESIGNED = 1000
 
 CRITERIA = ("variance", "worst")
 # Ranges in which the arithmetic is sound.
@@ -135,9 +137,9 @@ def optimal_mechanism(
 
     Notes
     -----
-    Up to 20 categories all sets are tried, and the bound is proved. Beyond, local search finds the sets, and nothing
-    is proved. Subset selection has far more sets than a family, and may be better for more than 15 categories, most of
-    all for an even θ. Then subset selection is returned.
+    Up to 20 categories all sets are tried, and the bound is proved. Beyond, up to 1,000, local search finds the sets,
+    and nothing is proved. Subset selection has far more sets than a family, and may be better for more than 15
+    categories, most of all for an even θ. Then subset selection is returned.
 
     See Also
     --------
@@ -158,6 +160,7 @@ def optimal_mechanism(
     if weights is not None and worst:
         raise ValueError(f"weights must be left out with criterion 'worst', got {brief(weights)}")
     shares = check_probabilities(theta)
+    _check_size(shares.size, "theta")
     k, basis = shares.size, zero_sum_basis(shares.size).T
     n_left = check_within(n_left, "n_left", LEFT)
     precision = np.zeros((k - 1, k - 1))
@@ -380,7 +383,16 @@ def check_start(mechanism: Any) -> SubsetSelection:
     if not isinstance(mechanism, SubsetSelection):
         raise ValueError(f"mechanism must be a SubsetSelection to ask in rounds, got {brief(mechanism)}")
     check_within(mechanism.epsilon, "epsilon of a design", EPSILONS)
+    _check_size(mechanism.n_categories, "mechanism")
     return mechanism
+
+
+def _check_size(n_categories: int, name: str) -> None:
+    if n_categories > MOST_DESIGNED:
+        raise ValueError(
+            f"{name} must have at most {MOST_DESIGNED:,} categories for a design, got {n_categories:,}: "
+            "ask everybody by SubsetSelection or ProjectiveGeometryResponse"
+        )
 
 
 def check_rounds(rounds: Any, n_people: int) -> int:

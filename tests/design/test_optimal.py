@@ -12,6 +12,7 @@ from adobest_pp.design import set_families
 from adobest_pp.design.set_families import ORDERS, hyperplanes, n_hyperplanes
 from oracles import designs
 from tests.design.blas import blas_threads
+from tests.refusals import refuses
 
 
 def of_family(design, theta):
@@ -344,3 +345,10 @@ def test_bad_input_is_one_sentence(change, message):
     given = {"theta": [0.5, 0.3, 0.2], "epsilon": 1.0} | change
     with pytest.raises(ValueError, match=message):
         ad.optimal_mechanism(**given)
+
+
+def test_more_categories_than_a_search_can_do_are_refused():
+    with refuses("theta"):
+        ad.optimal_mechanism(np.full(10_000, 1e-4), 1.0)
+    with refuses("mechanism"):
+        ad.simulate_rounds(np.full(2000, 1 / 2000), ad.SubsetSelection(2000, 1.0), n_people=10)
