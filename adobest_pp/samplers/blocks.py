@@ -67,6 +67,8 @@ FALL, N_FALLING = 1.05, 120
 # τ of the sum, in sds of a share, and its upper limit: wide enough for a block to move the sum, and so narrow that the
 # information about φ = T·θ hardly depends on it. And the share of blocks to be accepted.
 TOTAL_IN_SDS, LARGEST_TOTAL_SD, WANTED = 12.0, 0.2, 0.65
+# The most blocks of a sweep. Each costs as much as a gradient: one share at a time, a sweep of 20,000 takes seconds.
+MOST_BLOCKS = 100
 # The concentration: moves per sweep, the share of them to be accepted, the first width, and the largest |ln a|.
 MOVES, WANTED_OF_A, FIRST_WIDTH, LARGEST = 2, 0.35, 0.1, 690.0
 # If the logarithm of its quantile is above this, a share does not move along: doubles do not resolve quantiles near 1.
@@ -386,7 +388,7 @@ def block_draws(state, logs, log_a, learned, law, separate, evidence, tuning, ga
             start += block.size
             rates[0] += 1
             rates[1] += accepted
-            tuning[0] = min(max(tuning[0] * math.exp(gain * (accepted - WANTED)), 1.0), float(k))
+            tuning[0] = min(max(tuning[0] * math.exp(gain * (accepted - WANTED)), max(1.0, k / MOST_BLOCKS)), float(k))
         total = phi.sum()
         for i in range(k):
             draws[t, i] = max(phi[i] / total, TINY)
