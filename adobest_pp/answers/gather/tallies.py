@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 MOST_SETS = 1 << 20
 # The largest table of counts; more codes than this are sorted.
 _LARGEST_TABLE = 1 << 24
-_ANSWERS_AT_ONCE = 1 << 16
+# Places of support sets, of answers times categories, that are unpacked at a time.
+_PLACES_AT_ONCE = 1 << 26
 
 
 class TableFormat(NamedTuple):
@@ -196,9 +197,9 @@ def _supports(batch: "pa.RecordBatch", table_format: TableFormat, mechanism: Ext
         (name,), labels = table_format.columns, labels_as_codes(table_format.categories)
         return packed_sets(batch.column(name), name, mechanism.n_categories, labels)
     answers = mechanism.check_answers(_numbers(batch, table_format))
+    size = max(1, _PLACES_AT_ONCE // mechanism.n_categories)
     parts = [
-        np.packbits(mechanism.support(answers[start : start + _ANSWERS_AT_ONCE]), axis=1)
-        for start in range(0, len(answers), _ANSWERS_AT_ONCE)
+        np.packbits(mechanism.support(answers[start : start + size]), axis=1) for start in range(0, len(answers), size)
     ]
     return np.concatenate([np.zeros((0, -(-mechanism.n_categories // 8)), dtype=np.uint8), *parts])
 
