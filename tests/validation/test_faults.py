@@ -170,7 +170,7 @@ def test_findings_about_the_sizes_of_the_paper_depend_on_the_comparison():
 def loop_run(case, estimate=0.1, r_hat=2.0, spread=1.0):
     rules = paper_sampler.STEPS
     values = (dict.fromkeys(rules, value) for value in (estimate, r_hat, spread))
-    return paper_sampler.Found(case, *values, one_draw=0.12)
+    return paper_sampler.Found(case, *values, one_draw=0.12 if case.epsilon == 1 else 0.012)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,7 @@ def loop_run(case, estimate=0.1, r_hat=2.0, spread=1.0):
         ({}, {"estimate": 0.01}, set()),
         ({"estimate": 0.02}, {"estimate": 0.01}, {"estimate_by_epsilon", "estimate_as_a_draw"}),
         ({}, {"estimate": 0.04}, {"estimate_by_epsilon"}),
+        ({}, {"estimate": 0.001}, {"estimate"}),
         ({"r_hat": 1.01}, {"estimate": 0.01}, {"mixing"}),
         ({"spread": 4.0}, {"estimate": 0.01}, {"warm_start"}),
     ],
