@@ -446,13 +446,14 @@ def _by_blocks(one: Draws, base: Draws, most: int) -> tuple[dict[str, Any], list
     rows, points = [], []
     for start in range(0, len(base.categories), TOGETHER):
         block = (..., slice(start, start + TOGETHER))
-        theta = [part.theta[block] for part in ((one,) if one is base else (one, base))]
-        normal = normal_scores(*(np.clip(part, *one.resolved) for part in (theta[0], theta[-1])))
-        pair = (normal[0], normal[0] if one is base else normal[1])
-        rows.append(_marginals(theta[0], theta[-1]) | rank_tests(*pair)._asdict())
-        if one is not base:
-            known = zip(normal, (one, base), strict=True)
-            points.append([independent(scores, part.effective, most) for scores, part in known])
+        theta = one.theta[block]
+        right = theta if one is base else base.theta[block]
+        first, second = normal_scores(np.clip(theta, *one.resolved), np.clip(right, *one.resolved))
+        if one is base:
+            second = first  # so that it is not measured twice
+        else:
+            points.append([independent(first, one.effective, most), independent(second, base.effective, most)])
+        rows.append(_marginals(theta, right) | rank_tests(first, second)._asdict())
     found = {name: np.concatenate([np.atleast_1d(row[name]) for row in rows]) for name in rows[0]}
     found["ess"] = found["ess"].min()
     return found, [np.concatenate(parts, axis=1) for parts in zip(*points, strict=True)]

@@ -59,6 +59,14 @@ def test_draws_of_the_same_distribution_pass():
     assert {values(row) for row in rows} == {("indistinguishable", "")}
 
 
+def test_blocks_of_categories_change_nothing(monkeypatch):
+    draws = {"it": tree(stretched(exact(1), 1.2)), "nuts": tree(exact(0))}
+    whole = diagnostics.compare(draws, resamples=99, max_points=100)
+    monkeypatch.setattr(_comparison, "TOGETHER", 3)
+    # Sums of one column and of several differ in their last bits.
+    xr.testing.assert_allclose(diagnostics.compare(draws, resamples=99, max_points=100), whole, rtol=1e-12)
+
+
 def test_an_inflated_sd_is_found():
     row, words = graded(stretched(exact(1), 1.26))
     assert values(row) == ("biased", "marginal")
